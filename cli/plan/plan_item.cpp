@@ -144,7 +144,7 @@ void measure_walk(const DatasetItem& item, const std::string& path, unsigned thr
   IdentifyOrder order;
   order.threads = threads;
   const auto begun = std::chrono::steady_clock::now();
-  const TreeLook look = dataset_tree(item, path, fd.get(), order);
+  const TreeLook look = dataset_tree(item, path, fd.get(), {order});
   if (!look.why_not.empty()) return;
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begun;
   plan.walk_entries += look.entries;

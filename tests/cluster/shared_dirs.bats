@@ -186,20 +186,21 @@ was_not_identified() {
     job_log n1 "$1.0" | grep -q 'its shared items were not identified'
 }
 
-@test "a directory that cannot be looked at in time is staged for the job alone, with the reason" {
-    as alice cp -a tree stuck
+@test "a directory that cannot be looked at in time is staged for the job alone, with the reason; other items are shared" {
+    as alice sh -c 'cp -a tree stuck && tar cf quick.tar tree && touch -d "1 day ago" quick.tar'
     HELD=/home/alice/stuck/a/b
     reload_daemons "$SETTINGS"$'identify_wait = 2\n'
     slow_mount --rate=100M n1 alice "$HELD"
     on n1 pkill -STOP -x bindfs
-    id=$(submit alice -w n1 --stage-dataset=stuck,shared --wrap 'cat $NODESTAGE_DATASET/a/piece-4')
+    id=$(submit alice -w n1 --stage-dataset=stuck,shared --stage-dataset=quick.tar:quick,shared --wrap 'cat $NODESTAGE_DATASET/a/piece-4')
     wait_until 60 was_not_identified "$id"
     on n1 pkill -CONT -x bindfs
     wait_until 60 job_ended "$id"
     job_has_output "$id" 'not shared: it took longer to look at it than this site allows (cache.identify_wait); it is read-only'
+    job_has_output "$id" 'shared: kept on this node for your further jobs'
     slow_unmount n1 "$HELD"
     HELD=
-    as alice rm -r stuck
+    as alice rm -r stuck quick.tar
 }
 
 @test "nodestage plan says what a look costs and whether it is here; nodestage run shares nothing" {

@@ -73,6 +73,23 @@ TEST_CASE("who wants what another job stages waits for it without a place, and i
   CHECK(site.order(2)[0].role == ShareRole::link);
 }
 
+TEST_CASE("who gets no turn to be looked at in time stages for itself") {
+  SharingSite site;
+  site.config.staging.max_jobs = 8;
+  for (std::uint32_t job = 1; job <= 5; ++job) site.begin(job);
+  site.wait(5);
+  const auto* progress = std::get_if<Progress>(&site.answers.back());
+  REQUIRE(progress != nullptr);
+  CHECK(progress->current == "its turn to look at what it shares");
+  site.pass(std::chrono::seconds(site.config.cache.identify_wait_s - 1));
+  CHECK_FALSE(site.stages(5));
+  site.pass(std::chrono::seconds(2));
+  REQUIRE(site.stages(5));
+  CHECK(site.order(5).empty());
+  site.identify(1, {{k_a, "data"}});
+  CHECK(site.order(1).at(0).role == ShareRole::lead);
+}
+
 TEST_CASE("when the leader fails or is cancelled the next one leads") {
   SharingSite site;
   site.config.staging.max_jobs = 8;

@@ -136,7 +136,7 @@ TEST_CASE("identify: a directory that must not be kept, and why") {
   }
   SUBCASE("changed just now") {
     run.order.cache_min_age_s = 60;
-    REQUIRE(run.in_data("touch -d 2100-01-01 d/a/b/g") == 0);  // a time in the future
+    REQUIRE(run.in_data("sleep 0.05 && touch d/a/b/g") == 0);  // later than a tick of the clock
     why = run.data() +
           "/d/a/b/g: was changed less than a minute ago; a directory is kept when nothing in it "
           "has changed for 1 min 00 s";
@@ -144,6 +144,23 @@ TEST_CASE("identify: a directory that must not be kept, and why") {
   CHECK(run.key().empty());
   CHECK(run.why_not == why);
   REQUIRE(run.in_data("chmod -R u+rwX d") == 0);
+}
+
+TEST_CASE(
+    "identify: files whose times are in the future do not keep a directory from being shared") {
+  OneDirectory run;
+  REQUIRE(run.in_data("touch -d 2100-01-01 d/a/b/g") == 0);
+  CHECK_MESSAGE(run.key().size() == k_share_key_bytes, run.why_not);
+}
+
+TEST_CASE("identify: what is never kept is not kept behind a followed link either") {
+  OneDirectory run;
+  REQUIRE(run.in_data("mkdir -p other/secret && ln -s ../other d/all") == 0);
+  run.item().links = Links::follow;
+  REQUIRE(run.key().size() == k_share_key_bytes);
+  run.order.cache_never = {run.data() + "/other/secret"};
+  CHECK(run.key().empty());
+  CHECK(run.why_not == "this site keeps nothing from " + run.data() + "/other/secret");
 }
 
 TEST_CASE("identify: a directory that was just changed says from when on it can be kept") {

@@ -50,6 +50,17 @@ TEST_CASE("who waits or works is not asked for twice, and may come again") {
   CHECK(site.begun == Jobs{1, 1});
 }
 
+TEST_CASE("who leaves the queue gets no turn") {
+  Site site;
+  for (std::uint32_t job = 1; job <= 4; ++job) site.ask(1, job);
+  CHECK(site.turns.leave(1, {3, 0}));
+  CHECK_FALSE(site.turns.leave(1, {3, 0}));
+  CHECK_FALSE(site.turns.leave(1, {1, 0}));  // at work
+  CHECK_FALSE(site.turns.leave(2, {1, 0}));
+  site.end(1, 1);
+  CHECK(site.begun == Jobs{1, 2, 4});
+}
+
 TEST_CASE("what has nothing to do takes no place") {
   Site site;
   site.ask(1, 1, Turns::Begun::no);

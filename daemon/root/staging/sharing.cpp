@@ -39,8 +39,16 @@ void Sharing::decide(JobRecord& record) {
   ask(record);
 }
 
+// Where many of a user's jobs have directories that take long to be looked at, the last ones would
+// wait longer than their staging takes.
 void Sharing::ask(const JobRecord& record) {
-  turns_.ask(record.begin.uid, record.key(), [this, key = record.key()] { return identify(key); });
+  const std::uint32_t uid = record.begin.uid;
+  const JobKey key = record.key();
+  turns_.ask(uid, key, [this, key] { return identify(key); });
+  if (!turns_.is_waiting(uid, key)) return;
+  at_.loop.after(at_.workers.bounds(record, WorkerTask::identify).limits.run, [this, uid, key] {
+    if (turns_.leave(uid, key)) conclude(key);
+  });
 }
 
 Turns::Begun Sharing::identify(const JobKey& key) {
@@ -352,6 +360,9 @@ std::string Sharing::waits_for(const JobKey& key) const {
   const auto settling = settling_.find(key);
   if (settling != settling_.end() && !settling->second.empty())
     return settling->second + ", which was just changed, to stay as it is for a while";
+  const JobRecord* record = at_.table.find(key);
+  if (record != nullptr && turns_.is_waiting(record->begin.uid, key))
+    return "its turn to look at what it shares";
   const auto item = awaited(key);
   if (!item) return {};
   return text_of(item->leader) + ", which stages " + last_part(item->source) + " for both";

@@ -19,6 +19,13 @@ void Turns::end(std::uint32_t uid, const JobKey& key) {
   if (user != users_.end() && user->second.at_work.erase(key) > 0) go_on(uid);
 }
 
+bool Turns::leave(std::uint32_t uid, const JobKey& key) {
+  const auto user = users_.find(uid);
+  if (user == users_.end() || user->second.waiting.erase(key) == 0) return false;
+  std::erase_if(user->second.queue, [&key](const auto& waiting) { return waiting.first == key; });
+  return true;
+}
+
 bool Turns::is_waiting(std::uint32_t uid, const JobKey& key) const {
   const auto user = users_.find(uid);
   return user != users_.end() && user->second.waiting.count(key) > 0;

@@ -32,6 +32,8 @@ class Turns {
   void take(std::uint32_t uid, const JobKey& key) { users_[uid].at_work.insert(key); }
   // Ends the work, and starts the next. Does nothing for a key without work.
   void end(std::uint32_t uid, const JobKey& key);
+  // Takes a key that waits out of the queue. Returns whether it was there.
+  bool leave(std::uint32_t uid, const JobKey& key);
   [[nodiscard]] bool is_waiting(std::uint32_t uid, const JobKey& key) const;
 
  private:

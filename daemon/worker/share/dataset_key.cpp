@@ -38,11 +38,11 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
 }
 
 TreeLook dataset_tree(const DatasetItem& item, const std::string& path, int fd,
-                      const IdentifyOrder& order) {
+                      const ShareRules& rules) {
   const EntryFilter filter(0, {}, item.exclude);
-  SourceTrust trust(order.cache_never);
+  SourceTrust trust(rules.order.cache_never);
   const LinksOut links = item.links == Links::follow ? LinksOut::followed : LinksOut::kept;
-  return look_at_tree(path, fd, {filter, links, order.threads, trust});
+  return look_at_tree(path, fd, {filter, links, rules.order.threads, trust, rules.copy_stop});
 }
 
 // The name matters in a group, and says of a single file whether it claims to be an archive.

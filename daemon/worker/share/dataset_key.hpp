@@ -19,7 +19,7 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
 
 // Looks at a source that is a directory. `fd` is borrowed.
 TreeLook dataset_tree(const DatasetItem& item, const std::string& path, int fd,
-                      const IdentifyOrder& order);
+                      const ShareRules& rules);
 
 // Adds a source, in the order in which they are staged.
 void add_source(ShareKey& key, const std::string& path, int fd);

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <atomic>
-#include <optional>
 #include <vector>
 
 #include "common/os/file.hpp"
@@ -50,7 +49,7 @@ Finding find_either_way(const ShareRules& rules, Find find) {
 void add_directory(ShareKey& key, const DatasetItem& item, const std::string& path, int fd,
                    const ShareRules& rules) {
   const bool is_looked_at = rules.way == ShareWay::looks && !key.is_refused();
-  add_source(key, path, is_looked_at ? dataset_tree(item, path, fd, rules.order) : TreeLook());
+  add_source(key, path, is_looked_at ? dataset_tree(item, path, fd, rules) : TreeLook());
 }
 
 Finding find_dataset(const DatasetItem& item, const ShareRules& rules) {
@@ -119,76 +118,85 @@ ItemRecord record_of(const std::string& source, std::uint32_t flags, const Findi
   return record;
 }
 
-using Findings = std::vector<std::optional<Finding>>;
+bool is_directory(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
 
-// Of each item in the request's order; none for one that is not shared.
-Findings findings_of(const IdentifyOrder& order, const StageRequest& request) {
+std::size_t items_of(const StageRequest& request) {
+  return request.datasets.size() + (request.venv ? 1 : 0);
+}
+
+// Calls found(index, finding) for each shared item, as soon as it is known. A look at a directory
+// can take long, so others come first.
+template <typename Found>
+void find_each(const IdentifyOrder& order, const StageRequest& request, Found found) {
   const ShareRules rules{order, request.umask};
-  Findings findings;
-  const auto add = [&](const auto& item, auto find) {
-    findings.emplace_back();
-    if (!item.shared) return;
-    findings.back() =
-        find_either_way(rules, [&](const ShareRules& way) { return find(item, way); });
+  const auto add = [&](std::size_t index, const auto& item, auto find, bool directories) {
+    if (!item.shared || is_directory(item.source) != directories) return;
+    found(index, find_either_way(rules, [&](const ShareRules& way) { return find(item, way); }));
   };
-  for (const auto& item : request.datasets) add(item, find_dataset);
-  if (request.venv) add(*request.venv, find_venv);
-  return findings;
-}
-
-ItemRecord plain_record() {
-  ItemRecord record{};
-  record.state = static_cast<std::uint32_t>(ItemState::done);
-  return record;
-}
-
-std::vector<ItemRecord> records_of(const Findings& findings, const StageRequest& request) {
-  std::vector<ItemRecord> records;
-  for (const auto& finding : findings) {
-    const std::size_t i = records.size();
-    const bool is_venv = i == request.datasets.size();
-    const std::string& source = is_venv ? request.venv->source : request.datasets[i].source;
-    records.push_back(finding ? record_of(source, is_venv ? k_item_venv : 0, *finding)
-                              : plain_record());
+  for (const bool directories : {false, true}) {
+    for (std::size_t i = 0; i < request.datasets.size(); ++i)
+      add(i, request.datasets[i], find_dataset, directories);
+    if (request.venv) add(request.datasets.size(), *request.venv, find_venv, directories);
   }
-  return records;
 }
 
-Findings nothing_yet(const StageRequest& request) {
+ItemRecord record_of(const StageRequest& request, std::size_t index, const Finding& finding) {
+  const bool is_venv = index == request.datasets.size();
+  return is_venv ? record_of(request.venv->source, k_item_venv, finding)
+                 : record_of(request.datasets[index].source, 0, finding);
+}
+
+bool is_shared(const StageRequest& request, std::size_t index) {
+  return index == request.datasets.size() ? request.venv->shared : request.datasets[index].shared;
+}
+
+Status report_nothing_yet(const StageRequest& request) {
   Finding unknown;
   unknown.identity.why_not = k_too_long;
-  Findings findings;
-  const auto add = [&](bool shared) {
-    findings.push_back(shared ? std::optional(unknown) : std::nullopt);
-  };
-  for (const auto& item : request.datasets) add(item.shared);
-  if (request.venv) add(request.venv->shared);
-  return findings;
+  for (std::size_t i = 0; i < items_of(request); ++i) {
+    ItemRecord record{};
+    record.state = static_cast<std::uint32_t>(ItemState::done);
+    if (is_shared(request, i)) record = record_of(request, i, unknown);
+    TRY(write_status_item(k_worker_status_fd, i, record));
+  }
+  return {};
 }
 
-Status report(WorkerPhase phase, const std::vector<ItemRecord>& records) {
+Status report_phase(const StageRequest& request, WorkerPhase phase) {
   StatusHeader header{};
   header.magic = k_status_magic;
   header.phase = static_cast<std::uint32_t>(phase);
-  header.items = static_cast<std::uint32_t>(records.size());
-  for (std::size_t i = 0; i < records.size(); ++i)
-    TRY(write_status_item(k_worker_status_fd, i, records[i]));
+  header.items = static_cast<std::uint32_t>(items_of(request));
   return write_status_header(k_worker_status_fd, header);
+}
+
+Status identify(const IdentifyOrder& order, const StageRequest& request) {
+  TRY(report_nothing_yet(request));
+  TRY(report_phase(request, WorkerPhase::working));
+  Status written;
+  find_each(order, request, [&](std::size_t index, const Finding& finding) {
+    if (written)
+      written = write_status_item(k_worker_status_fd, index, record_of(request, index, finding));
+  });
+  TRY(std::move(written));
+  return report_phase(request, WorkerPhase::done);
 }
 
 }  // namespace
 
 std::vector<SourceIdentity> identities_of(const IdentifyOrder& order, const StageRequest& request) {
-  std::vector<SourceIdentity> identities;
-  for (const auto& finding : findings_of(order, request))
-    identities.push_back(finding ? finding->identity : SourceIdentity());
+  std::vector<SourceIdentity> identities(items_of(request));
+  find_each(order, request, [&](std::size_t index, Finding finding) {
+    identities[index] = std::move(finding.identity);
+  });
   return identities;
 }
 
 int run_identify(const IdentifyOrder& order, const StageRequest& request) {
-  Status written = report(WorkerPhase::working, records_of(nothing_yet(request), request));
-  if (written)
-    written = report(WorkerPhase::done, records_of(findings_of(order, request), request));
+  const Status written = identify(order, request);
   if (!written) log_line("the keys of shared data cannot be reported: " + written.error().text());
   return written ? 0 : 1;
 }

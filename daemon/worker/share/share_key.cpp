@@ -124,7 +124,7 @@ void ShareKey::add_look(const Digest& digest, const FileLook& look) {
 void ShareKey::add_file(const std::string& path, int fd) {
   const auto look = examine(path, fd);
   if (!look) return;
-  note_age(k_just_changed, look->mtime, look->ctime);
+  note_age(k_just_changed, look->ctime);
   if (rules_.way == ShareWay::looks) return add_look(digest_, *look);
   add_look(seen_, *look);
   add_bytes(fd, look->size);
@@ -191,10 +191,11 @@ std::string ShareKey::objection(const std::string& path, int fd, const FileLook&
   return S_ISREG(look.mode) ? trust_->objection(path, fd) : k_no_file;
 }
 
-void ShareKey::note_age(const std::string& what, std::int64_t mtime, std::int64_t ctime) {
-  const std::int64_t age = now() - std::max(mtime, ctime);
+// Users can set an mtime, also to the future; that sets the ctime.
+void ShareKey::note_age(const std::string& what, std::int64_t ctime) {
+  const std::int64_t age = now() - ctime;
   is_fresh_ = is_fresh_ || age < 0 || age / k_fresh < least_age();
-  note_change(what, std::max(mtime, ctime));
+  note_change(what, ctime);
 }
 
 // A time in the future counts as just now.
@@ -216,7 +217,7 @@ void ShareKey::add_directory(const std::string& path) {
   const auto look = directory ? look_at(directory->get()) : directory.error();
   const std::string why = look ? trust_->objection(path, directory->get()) : look.error().text();
   if (!why.empty()) return refuse(why);
-  note_age(shown(path) + k_changed_inside, look->mtime, look->ctime);
+  note_age(shown(path) + k_changed_inside, look->ctime);
   add_entries(path, directory->get());
 }
 
@@ -240,7 +241,7 @@ void ShareKey::add_entry(const std::string& path, int dir_fd, const std::string&
   struct stat info {};
   if (::fstatat(dir_fd, name.c_str(), &info, 0) != 0) return;  // a link to nothing
   const std::int64_t mtime = nanoseconds(info.st_mtim);
-  note_age(shown(path) + "/" + shown(name) + k_changed_inside, mtime, nanoseconds(info.st_ctim));
+  note_age(shown(path) + "/" + shown(name) + k_changed_inside, nanoseconds(info.st_ctim));
   if (rules_.way == ShareWay::bytes && S_ISREG(info.st_mode)) {
     const auto file = open_at(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (!file) return refuse(file.error().what);

@@ -6,6 +6,7 @@
 // release that makes other trees of the same source has another version.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,6 +35,8 @@ struct ShareRules {
   const IdentifyOrder& order;  // borrowed
   unsigned umask = 022;        // the request's
   ShareWay way = ShareWay::looks;
+  // Not null: the sources were read just now, and what is still looked at ends when this is set.
+  const std::atomic<bool>* copy_stop = nullptr;
 };
 
 struct SourceIdentity {
@@ -94,7 +97,7 @@ class ShareKey {
   static void add_look(const Digest& digest, const FileLook& look);
   std::optional<FileLook> examine(const std::string& path, int fd);
   [[nodiscard]] std::string objection(const std::string& path, int fd, const FileLook& look);
-  void note_age(const std::string& what, std::int64_t mtime, std::int64_t ctime);
+  void note_age(const std::string& what, std::int64_t ctime);
   void note_change(const std::string& what, std::int64_t changed);
   [[nodiscard]] std::int64_t least_age() const;  // nanoseconds
   void add_entries(const std::string& path, int dir_fd);

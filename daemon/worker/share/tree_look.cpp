@@ -78,6 +78,7 @@ class TreeLooking {
   Status look_at_link(At& at, const std::string& name, std::string& text);
   Status look_behind(At& at, const std::string& name, std::string& text);
   Status check_trust(const At& at, const std::string& name, int follow);
+  [[nodiscard]] bool is_stopped() const { return way_.copy_stop != nullptr && *way_.copy_stop; }
   void note(const LookedAt& directory, std::string_view name, const EntryInfo& info,
             unsigned thread);
   [[nodiscard]] Error fault_at(const LookedAt& directory, std::string_view name, int code) const {
@@ -163,6 +164,7 @@ Result<TreeLook> TreeLooking::run(int fd) {
   first.push_back(
       std::make_unique<NamesTask>(*this, top, std::make_shared<const Fd>(std::move(readable))));
   TRY(crew_.run(std::move(first)));
+  if (is_stopped()) return Error{ECANCELED, "stopped"};
   look.digest = hex_digits(directories_.digest());
   look.entries = entries_;
   for (const Hand& hand : hands_) {
@@ -189,7 +191,7 @@ Status TreeLooking::list(LookedAt& parent, const OpenDirectory& above, const std
   hands_[thread].pace.add(asked, 0);
   LookedAt& directory = directories_.add(&parent, name, info, as);
   if (directory.device != parent.device || as == LookedAt::As::link) {
-    const std::string why = way_.trust.objection(full(parent, name), fd->get());
+    const std::string why = way_.trust.objection_to_all(full(parent, name), fd->get());
     if (!why.empty()) return Error{EPERM, why};
   }
   note(parent, name, info, thread);
@@ -199,6 +201,7 @@ Status TreeLooking::list(LookedAt& parent, const OpenDirectory& above, const std
 // The rest of a large directory is left to a thread that has nothing else to do, so that memory
 // does not depend on the number of its names alone.
 Status TreeLooking::list_names(LookedAt& directory, const OpenDirectory& fd, unsigned thread) {
+  if (is_stopped()) return Error{ECANCELED, "stopped"};
   auto names = list_directory(fd->get(), k_listed_names);
   if (!names) return fault_at(directory, "", names.error().code);
   entries_ += names->size();
@@ -247,7 +250,7 @@ Status TreeLooking::look_at_batch(LookedAt& directory, const OpenDirectory& fd,
                                   const std::vector<ListedName>& names, unsigned thread) {
   At at{directory, fd, thread, {}, {}};
   for (const ListedName& entry : names) {
-    if (crew_.has_failed()) return {};
+    if (crew_.has_failed() || is_stopped()) return {};
     if (!is_excluded(directory, entry.name)) TRY(look(at, entry.name));
   }
   directory.add(at.digests);
@@ -263,8 +266,9 @@ Status TreeLooking::end_task(LookedAt& directory, unsigned thread) {
 Status TreeLooking::look(At& at, const std::string& name) {
   const auto asked = SourcePace::Clock::now();
   EntryInfo info{};
-  if (::statx(at.fd->get(), name.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_BASIC_STATS,
-              &info) != 0)
+  const int how = way_.copy_stop != nullptr ? AT_STATX_FORCE_SYNC : AT_STATX_SYNC_AS_STAT;
+  if (::statx(at.fd->get(), name.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | how,
+              STATX_BASIC_STATS, &info) != 0)
     return fault_at(at.directory, name, errno);
   hands_[at.thread].pace.add(asked, 0);
   if (S_ISDIR(info.stx_mode)) {
@@ -318,7 +322,8 @@ void TreeLooking::note(const LookedAt& directory, std::string_view name, const E
                        unsigned thread) {
   Hand& hand = hands_[thread];
   if (S_ISREG(info.stx_mode)) hand.bytes += info.stx_size;
-  const std::int64_t changed = std::max(time_of(info.stx_mtime), time_of(info.stx_ctime));
+  // Users can set an mtime, also to the future; that sets the ctime.
+  const std::int64_t changed = time_of(info.stx_ctime);
   if (changed <= hand.changed) return;
   hand.changed = changed;
   hand.newest = directory.path_of(name);

@@ -9,12 +9,14 @@
 // Each directory is looked at without a cache (AT_STATX_FORCE_SYNC), and its entries as stat(2)
 // does, which costs a network file system little: NFS has their attributes from the listing, and
 // keeps them for `acregmax` (60 s by default). So an entry that is added, removed, renamed or
-// replaced is found at once everywhere. If another host writes to a file in place, a node that has
-// looked at that file within `acregmax` may not know it yet, and find it a little later: until then
-// its jobs get the tree as it was. cache.min_age does not help, as it counts from the ctime that is
-// remembered. To open each file would show it at once, and take as many calls as a copy.
+// replaced is found at once everywhere, and a write to a file during a copy by the look after it,
+// which asks for files without a cache, too. If another host writes to a file in place, a node that
+// has looked at that file within `acregmax` may not know it yet, and find it a little later: until
+// then its jobs get the tree as it was. cache.min_age does not help, as it counts from the ctime
+// that is remembered. To open each file would show it at once, and take as many calls as a copy.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -32,7 +34,7 @@ struct TreeLook {
   std::string digest;         // of the top and everything below, in hexadecimal digits
   std::uint64_t entries = 0;  // below the top
   std::uint64_t bytes = 0;    // of the regular files among them, each name
-  std::int64_t changed = 0;   // the latest mtime or ctime, in nanoseconds since 1970
+  std::int64_t changed = 0;   // the latest ctime, in nanoseconds since 1970
   std::string newest;         // the path below the top of what has it; "": the top
 };
 
@@ -41,6 +43,9 @@ struct TreeLookWay {
   LinksOut links;             // followed: what is behind a link that leads out is looked at, too
   unsigned threads;           // threads that compute; more may wait for the file system
   SourceTrust& trust;         // asked for the top, each mount below it, and what is behind links
+  // Not null: the tree was copied just now, so that files are asked for without a cache, too. The
+  // look ends when this is set.
+  const std::atomic<bool>* copy_stop = nullptr;
 };
 
 // Looks at the directory `fd` (borrowed, O_PATH is enough), which the user named `path`. A part of

@@ -107,7 +107,8 @@ void add_environment(ShareKey& key, const VenvItem& item, int fd, const ShareRul
   SourceTrust trust(rules.order.cache_never);
   if (key.is_refused() || rules.way == ShareWay::bytes) return key.add_tree(item.source, {});
   key.add_tree(item.source,
-               look_at_tree(item.source, fd, {filter, LinksOut::kept, rules.order.threads, trust}));
+               look_at_tree(item.source, fd,
+                            {filter, LinksOut::kept, rules.order.threads, trust, rules.copy_stop}));
 }
 
 const char* kind_of(VenvSource source) {

@@ -190,14 +190,14 @@ Result<std::string> Dataset::build_one(int item_fd, const std::string& source,
 
 void Dataset::begin_watch() {
   for (auto* key : {&before_, &after_})
-    key->emplace(dataset_key(item_, is_group_, sources_.front(), sharing_.rules(context_.umask)));
+    key->emplace(dataset_key(item_, is_group_, sources_.front(), share_rules()));
 }
 
 // The key of a directory is made of looks alone. So it is enough that it was the same when it was
 // identified, and is again now.
 void Dataset::look_again(const Piece& piece, const std::string& source) {
   if (!piece.is_directory()) return add_source(*after_, source, piece.source_fd());
-  const TreeLook tree = dataset_tree(item_, source, piece.source_fd(), context_.order);
+  const TreeLook tree = dataset_tree(item_, source, piece.source_fd(), share_rules());
   for (auto* key : {&before_, &after_}) add_source(**key, source, tree);
 }
 

@@ -24,8 +24,8 @@ ItemSharing::ItemSharing(Asked asked, std::size_t item, const StageOrder& order)
       asked_(asked),
       decided_(asked == Asked::yes ? decided_for(order, item) : nullptr) {}
 
-ShareRules ItemSharing::rules(unsigned umask) const {
-  return {order_, umask, way_of(decided_->key)};
+ShareRules ItemSharing::rules(unsigned umask, const std::atomic<bool>& stop) const {
+  return {order_, umask, way_of(decided_->key), &stop};
 }
 
 std::string ItemSharing::judge(const SourceIdentity& before, const SourceIdentity& after,
@@ -60,7 +60,9 @@ bool ItemSharing::is_whole() const {
 
 std::string ItemSharing::note() const {
   const Lock lock(mutex_);
-  if (decided_ == nullptr) return {};
+  if (!is_asked()) return {};
+  if (decided_ == nullptr)
+    return std::string("not shared: its turn to be looked at did not come in time") + k_read_only;
   const std::string& note = decided_->note;
   switch (decided_->role) {
     case ShareRole::own:

@@ -28,7 +28,7 @@ class ItemSharing {
   [[nodiscard]] const std::string& path() const { return decided_->path; }
   // For the keys of an item that leads: the sources are looked at as they were when they were
   // identified.
-  [[nodiscard]] ShareRules rules(unsigned umask) const;
+  [[nodiscard]] ShareRules rules(unsigned umask, const std::atomic<bool>& stop) const;
 
   // Decides of an item that leads, when its sources were read, whether it can be kept, by what they
   // were before and after that. `path` is where it is staged. Returns the path that the job will

@@ -110,6 +110,10 @@ class StagedItem {
   Result<Piece> open_piece(const std::string& source, const Unpacking& wanted);
   Result<bool> keep_placed(const std::string& destination);
   Status place(int from_fd, const char* name, const std::string& destination);
+  // For the keys of an item that leads.
+  [[nodiscard]] ShareRules share_rules() const {
+    return sharing_.rules(context_.umask, context_.stop);
+  }
   // Where the job finds the item: the job directory while nothing more is known.
   [[nodiscard]] std::string destination_path() const;
 

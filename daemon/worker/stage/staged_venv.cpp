@@ -97,7 +97,7 @@ SourceIdentity StagedVenv::identify(const Piece& piece) const {
   const auto kind = piece.is_directory()         ? VenvSource::directory
                     : piece.archive() != nullptr ? VenvSource::archive
                                                  : VenvSource::requirements;
-  return identify_venv(item_, kind, piece.source_fd(), sharing_.rules(context_.umask));
+  return identify_venv(item_, kind, piece.source_fd(), share_rules());
 }
 
 }  // namespace nodestage
