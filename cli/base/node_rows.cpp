@@ -33,6 +33,7 @@ void print_pieces(const std::vector<Message>& rows) {
   std::uint32_t number = 0;
   for (const Message& row : rows)
     std::fputs(text_to_pieces(node, number++, hex_digits(encode_message(row))).c_str(), stdout);
+  std::fputs(end_of_pieces(node).c_str(), stdout);
 }
 
 std::vector<RowsOfNode> rows_in(const std::string& output, const std::vector<std::string>& nodes) {
@@ -43,7 +44,7 @@ std::vector<RowsOfNode> rows_in(const std::string& output, const std::vector<std
       auto row = decode_message(from_hex(text));
       if (row) of_node.rows.push_back(std::move(*row));
     }
-    if (!of_node.rows.empty()) all.push_back(std::move(of_node));
+    all.push_back(std::move(of_node));
   }
   return all;
 }

@@ -24,11 +24,11 @@ struct RowsOfNode {
   std::vector<Message> rows;  // what the node's own command has read from its daemon
 };
 struct GatheredRows {
-  std::vector<RowsOfNode> nodes;  // those that have rows, by name
+  std::vector<RowsOfNode> nodes;  // those that answered, by name
   int code = 0;                   // k_fault: no node answered, which was said on stderr
 };
 
-// Prints the rows as pieces.
+// Prints the rows as pieces, and the end of the answer.
 void print_pieces(const std::vector<Message>& rows);
 
 // Has `command` run on the chosen nodes, and reads the pieces that it prints there. Says on stderr
@@ -36,7 +36,8 @@ void print_pieces(const std::vector<Message>& rows);
 GatheredRows gather_rows(const NodeChoice& choice, std::vector<std::string> command,
                          const std::string& socket);
 
-// The same of an output. A row that cannot be read is left out. Pure.
+// The same of an output: the nodes with any text in it. A row that cannot be read is left out.
+// Pure.
 std::vector<RowsOfNode> rows_in(const std::string& output, const std::vector<std::string>& nodes);
 
 // Prints that this host has no daemon, and how a node is asked; returns k_fault.

@@ -67,6 +67,10 @@ std::string text_to_pieces(const std::string& node, std::uint32_t number, const 
   return lines;
 }
 
+std::string end_of_pieces(const std::string& node) {
+  return text_to_pieces(node, k_end_number, "end");
+}
+
 NodeTexts texts_from_pieces(std::string_view output, const std::vector<std::string>& nodes,
                             std::size_t most_texts) {
   std::map<std::string_view, NodeParts> asked;

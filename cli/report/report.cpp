@@ -7,6 +7,8 @@
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/job_id.hpp"
+#include "cli/base/pieces.hpp"
+#include "cli/base/this_node.hpp"
 #include "cli/report/report_nodes.hpp"
 #include "cli/report/report_page.hpp"
 #include "cli/report/report_pieces.hpp"
@@ -101,6 +103,7 @@ class Report {
   [[nodiscard]] int show_pieces() const {
     for (const NodeReport& report : reports_)
       std::fputs(to_pieces(report, encode_report(report)).c_str(), stdout);
+    std::fputs(end_of_pieces(node_name()).c_str(), stdout);
     return 0;
   }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cli/base/node_jobs.hpp"
+#include "cli/base/pieces.hpp"
 #include "cli/base/programs.hpp"
 #include "cli/base/slurm_job.hpp"
 #include "cli/report/report_pieces.hpp"
@@ -127,7 +128,8 @@ Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::stri
   if (answers.is_cut)
     std::fputs("nodestage: the nodes have written too much: the report is not complete\n", stderr);
   auto reports = from_pieces(answers.output, names);
-  for (const NodeReport& report : reports) answers.silent.erase(report.node);
+  for (const auto& answer : texts_from_pieces(answers.output, names, 1))
+    answers.silent.erase(answer.first);
   if (answers.silent.empty()) return reports;
   const std::string silence = silence_text(answers.silent);
   if (answers.silent.size() == names.size()) return Error{EIO, silence};

@@ -38,10 +38,25 @@ TEST_CASE("rows of nodes come back as they were, by node") {
   CHECK(nodes[1].node == "n2");
 }
 
+TEST_CASE("a node that has nothing has answered, one without any text has not") {
+  const auto nodes = rows_in(
+      end_of_pieces("n1") + pieces("n2", 0, held_row(7)) + end_of_pieces("n2"), {"n1", "n2", "n3"});
+  REQUIRE(nodes.size() == 2);
+  CHECK(nodes[0].node == "n1");
+  CHECK(nodes[0].rows.empty());
+  CHECK(nodes[1].node == "n2");
+  CHECK(nodes[1].rows.size() == 1);
+}
+
 TEST_CASE("rows that are cut off, no hexadecimal digits or no message are left out") {
   const std::string whole = pieces("n1", 0, held_row(1));
-  CHECK(rows_in(whole.substr(whole.find('\n') + 1), {"n1"}).empty());
+  const auto rows = [](const std::string& output) {
+    const auto nodes = rows_in(output, {"n1"});
+    return nodes.size() == 1 ? nodes[0].rows.size() : 99;
+  };
+  CHECK(rows(whole) == 1);
+  CHECK(rows(whole.substr(whole.find('\n') + 1)) == 0);
   CHECK(rows_in(whole, {"n2"}).empty());
   for (const char* text : {"xyz!", "00", "0", "ffffffffffffffff"})
-    CHECK(rows_in(text_to_pieces("n1", 0, text), {"n1"}).empty());
+    CHECK(rows(text_to_pieces("n1", 0, text)) == 0);
 }

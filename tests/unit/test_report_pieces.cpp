@@ -5,6 +5,7 @@
 
 #include "cli/base/job_id.hpp"
 #include "cli/base/node_jobs.hpp"
+#include "cli/base/pieces.hpp"
 #include "cli/report/report_nodes.hpp"
 #include "cli/report/report_pieces.hpp"
 #include "common/build_info.hpp"
@@ -57,6 +58,16 @@ TEST_CASE("what is cut off, claims too much or is no report is passed over") {
                                   std::string("nodestage-report n1 0 0 1 {}\n"),
                                   std::string("nodestage-report n1 -1 0 1"), std::string()})
     CHECK(from_pieces(none, {"n1"}).empty());
+}
+
+TEST_CASE(
+    "the end of an answer is no report, and shows that a node without a record has answered") {
+  const std::string text = end_of_pieces("n1") + pieces(long_report("n2")) + end_of_pieces("n2");
+  CHECK(from_pieces(text, {"n1", "n2", "n3"}).size() == 1);
+  const NodeTexts texts = texts_from_pieces(text, {"n1", "n2", "n3"}, 1);
+  CHECK(texts.contains("n1"));
+  CHECK(texts.contains("n2"));
+  CHECK_FALSE(texts.contains("n3"));
 }
 
 TEST_CASE("where a job ran") {
