@@ -18,6 +18,7 @@ namespace {
 constexpr unsigned k_immediate_s = 60;
 constexpr std::chrono::seconds k_answers{k_immediate_s + 60};
 constexpr std::size_t k_most_singles = 64;  // more jobs that wait would burden the controller
+constexpr std::size_t k_most_retried = 4 * k_most_singles;  // most of them start at once
 constexpr std::size_t k_most_names = 10;
 
 std::string busy_text() { return "no CPU was free within " + std::to_string(k_immediate_s) + " s"; }
@@ -56,6 +57,15 @@ bool is_refused(const ProgramEnd& end) {
   return end.errors.find("Unable to allocate") != std::string::npos;
 }
 
+// Slurm starts a job on all of its nodes or on none: a smaller group loses fewer answers, and can
+// be tried again node by node.
+void add_in_parts(const NodeGroup& group, std::vector<NodeGroup>& groups) {
+  for (std::size_t i = 0; i < group.nodes.size(); ++i) {
+    if (i % k_most_nodes_of_group == 0) groups.push_back({{}, group.partition});
+    groups.back().nodes.push_back(group.nodes[i]);
+  }
+}
+
 class NodeJobs {
  public:
   NodeJobs(const std::vector<std::string>& command, NodeAnswers& answers)
@@ -83,8 +93,8 @@ class NodeJobs {
     answers_.output += end.output + "\n";
     answers_.is_cut = answers_.is_cut || end.is_cut;
     if (end.code == 0 && !end.late) return;
-    const bool is_tried_again =
-        group.nodes.size() > 1 && group.nodes.size() <= k_most_singles && is_refused(end);
+    const bool is_tried_again = group.nodes.size() > 1 && is_refused(end) &&
+                                again.size() + group.nodes.size() <= k_most_retried;
     for (const std::string& node : group.nodes) {
       if (is_tried_again)
         again.push_back({{node}, group.partition});
@@ -117,11 +127,12 @@ NodePlan plan_node_jobs(const std::vector<std::string>& nodes,
                         const std::vector<SlurmNode>& known) {
   NodePlan plan;
   if (known.empty()) {
-    plan.groups.push_back({nodes, ""});
+    add_in_parts({nodes, ""}, plan.groups);
     return plan;
   }
   std::map<std::string, NodeGroup> free;  // by partition
   std::vector<NodeGroup> singles;
+  const bool has_reservation = std::getenv("SLURM_RESERVATION") != nullptr;
   for (const std::string& name : nodes) {
     const SlurmNode* node = find_node(known, name);
     if (node == nullptr) {
@@ -129,18 +140,19 @@ NodePlan plan_node_jobs(const std::vector<std::string>& nodes,
       continue;
     }
     const std::string partition = node->is_in_default ? "" : node->partition;
+    const bool is_reserved = node->state == "reserved" && !has_reservation;
     if (const std::string why = why_closed(*node); !why.empty()) {
       plan.silent[name] = why;
-    } else if (node->idle_cpus > 0) {
+    } else if (node->idle_cpus > 0 && !is_reserved) {
       free[partition].partition = partition;
       free[partition].nodes.push_back(name);
     } else if (singles.size() < k_most_singles) {
       singles.push_back({{name}, partition});
     } else {
-      plan.silent[name] = "no CPU is free";
+      plan.silent[name] = is_reserved ? "reserved" : "no CPU is free";
     }
   }
-  for (auto& item : free) plan.groups.push_back(std::move(item.second));
+  for (const auto& item : free) add_in_parts(item.second, plan.groups);
   plan.groups.insert(plan.groups.end(), singles.begin(), singles.end());
   return plan;
 }

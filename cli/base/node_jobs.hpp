@@ -1,7 +1,9 @@
 // Runs a command of nodestage on several nodes outside of any job there, by jobs of one short task
-// on each node: one srun for all nodes that have a free CPU, and one for each that has none yet.
+// on each node: one srun for up to k_most_nodes_of_group nodes that have a free CPU, and one for
+// each node that has none yet or is reserved.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,7 +33,9 @@ std::string silence_text(const std::map<std::string, std::string>& silent);
 // Returns this process's environment, without the variables of an outer job that would affect srun.
 std::vector<std::string> environment_outside_of_jobs();
 
-// How the nodes are asked. Pure.
+// How the nodes are asked. Pure but for SLURM_RESERVATION, without which a reserved node may
+// refuse.
+inline constexpr std::size_t k_most_nodes_of_group = 64;
 struct NodeGroup {
   std::vector<std::string> nodes;
   std::string partition;  // empty: the default one

@@ -131,6 +131,35 @@ TEST_CASE(
         "n10, n11, n12, n13, n14, n15, n16, n17, n18, n19 and 20 more (down)");
 }
 
+TEST_CASE("nodes are asked in groups of 64 at most, and reserved ones each by a job of its own") {
+  std::string listed = "r1|r1|reserved|0/4/0/4|debug*|none\n";
+  std::vector<std::string> names = {"r1"};
+  for (int i = 0; i < 150; ++i) {
+    names.push_back("n" + std::to_string(i));
+    listed += names.back() + "|" + names.back() + "|idle|0/4/0/4|debug*|none\n";
+  }
+  const NodePlan plan = plan_node_jobs(names, read_nodes(listed));
+  CHECK(plan.silent.empty());
+  REQUIRE(plan.groups.size() == 4);
+  CHECK(plan.groups[0].nodes.size() == 64);
+  CHECK(plan.groups[1].nodes.size() == 64);
+  CHECK(plan.groups[2].nodes.size() == 22);
+  CHECK(plan.groups[2].nodes.back() == "n149");
+  CHECK(plan.groups[3].nodes == std::vector<std::string>{"r1"});
+  CHECK(plan_node_jobs(names, {}).groups.size() == 3);
+
+  std::string reserved;
+  for (const std::string& name : names)
+    reserved += name + "|" + name + "|reserved|0/4/0/4|debug*|none\n";
+  const NodePlan bounded = plan_node_jobs(names, read_nodes(reserved));
+  CHECK(bounded.groups.size() == 64);
+  CHECK(bounded.silent.size() == 151 - 64);
+  CHECK(bounded.silent.at("n149") == "reserved");
+  ::setenv("SLURM_RESERVATION", "course", 1);
+  CHECK(plan_node_jobs(names, read_nodes(reserved)).groups.size() == 3);
+  ::unsetenv("SLURM_RESERVATION");
+}
+
 TEST_CASE("Slurm is asked as from outside of a job, with the user's defaults") {
   ::setenv("SLURM_JOB_ID", "7", 1);
   ::setenv("SLURM_ACCOUNT", "def-x", 1);
