@@ -185,7 +185,7 @@ NodeAnswers ask_by_jobs(const std::optional<std::vector<std::string>>& nodes,
   const std::vector<SlurmNode> known = list_nodes(Partitions::usable);
   NodeAnswers answers;
   if (nodes) {
-    answers.nodes = *nodes;
+    answers.nodes = names_in_slurm(known, *nodes);
   } else {
     for (const SlurmNode& node : known) answers.nodes.push_back(node.name);
   }

@@ -14,7 +14,7 @@
 namespace nodestage {
 
 struct NodeAnswers {
-  std::vector<std::string> nodes;  // that were asked, or should have been
+  std::vector<std::string> nodes;  // that were asked, or should have been, by their names in Slurm
   std::string output;              // the lines of all nodes, mixed
   bool is_cut = false;             // `output` is not all of it
   // Why a node may not have answered. Of one srun for several nodes it is not known which did.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "cli/base/programs.hpp"
@@ -85,6 +86,18 @@ const SlurmNode* find_node(const std::vector<SlurmNode>& nodes, const std::strin
   return named != nullptr
              ? named
              : by([&](const SlurmNode& node) { return node.host == short_name(name); });
+}
+
+std::vector<std::string> names_in_slurm(const std::vector<SlurmNode>& known,
+                                        const std::vector<std::string>& names) {
+  std::vector<std::string> all;
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    const SlurmNode* node = find_node(known, name);
+    const std::string& right = node == nullptr ? name : node->name;
+    if (seen.insert(right).second) all.push_back(right);
+  }
+  return all;
 }
 
 }  // namespace nodestage

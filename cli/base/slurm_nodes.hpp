@@ -28,5 +28,8 @@ std::vector<SlurmNode> read_nodes(std::string_view output);
 
 // Returns the node of this name or, without one, that of the host; null: none.
 const SlurmNode* find_node(const std::vector<SlurmNode>& nodes, const std::string& name);
+// Returns the names as Slurm has them, each once; one that is not known stays as it is.
+std::vector<std::string> names_in_slurm(const std::vector<SlurmNode>& known,
+                                        const std::vector<std::string>& names);
 
 }  // namespace nodestage

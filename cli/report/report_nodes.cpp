@@ -127,12 +127,12 @@ Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::stri
   }
   if (answers.is_cut)
     std::fputs("nodestage: the nodes have written too much: the report is not complete\n", stderr);
-  auto reports = from_pieces(answers.output, names);
-  for (const auto& answer : texts_from_pieces(answers.output, names, 1))
+  auto reports = from_pieces(answers.output, answers.nodes);
+  for (const auto& answer : texts_from_pieces(answers.output, answers.nodes, 1))
     answers.silent.erase(answer.first);
   if (answers.silent.empty()) return reports;
   const std::string silence = silence_text(answers.silent);
-  if (answers.silent.size() == names.size()) return Error{EIO, silence};
+  if (answers.silent.size() == answers.nodes.size()) return Error{EIO, silence};
   std::fprintf(stderr, "nodestage: no answer from %s\n", silence.c_str());
   return reports;
 }

@@ -37,3 +37,12 @@ TEST_CASE("sinfo: a node is found by its name, then by its host") {
   CHECK(find_node(nodes, "host3.example.org") == &nodes[2]);
   CHECK(find_node(nodes, "n4") == nullptr);
 }
+
+TEST_CASE("names are replaced by Slurm's, each once, and others stay") {
+  const auto nodes = read_nodes(
+      "c1|host1|idle|0/4/0/4|p|none\nc2|host2|idle|0/4/0/4|p|none\n"
+      "c3|c1|idle|0/4/0/4|p|none\n");
+  CHECK(names_in_slurm(nodes, {"host2.example.org", "x", "host1", "c2", "c1", "host1", "x"}) ==
+        std::vector<std::string>{"c2", "x", "c1"});
+  CHECK(names_in_slurm({}, {"n2", "n1"}) == std::vector<std::string>{"n2", "n1"});
+}
