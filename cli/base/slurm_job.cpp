@@ -56,7 +56,9 @@ Result<SlurmJob> find_accounted_job(const std::string& wanted) {
 
 }  // namespace
 
-bool is_completing(const SlurmJob& job) { return job.state == "COMPLETING"; }
+bool is_completing(const SlurmJob& job) {
+  return is_one_of(job.state, {"COMPLETING", "STAGE_OUT"});
+}
 
 JobTime time_of(const SlurmJob& job) {
   if (job.nodes.empty() &&

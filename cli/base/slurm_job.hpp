@@ -20,7 +20,8 @@ struct SlurmJob {
 
 enum class JobTime { pending, running, over };
 JobTime time_of(const SlurmJob& job);
-// Whether it is over, and its epilog still runs on some of its nodes: those in `nodes`.
+// Whether it is over, and Slurm is not done with it: its epilog runs on those of its nodes that are
+// in `nodes` (COMPLETING), or afterwards its burst buffers are copied out (STAGE_OUT).
 bool is_completing(const SlurmJob& job);
 
 // Returns whether it is "12"; for an array or a heterogeneous job also "12_3" or "12+1".

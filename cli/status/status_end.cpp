@@ -16,6 +16,7 @@ namespace {
 
 constexpr off_t k_most_bytes = off_t{256} << 10;  // the results are at the end
 constexpr std::size_t k_most_lines = 40;
+constexpr std::string_view k_completing = "COMPLETING";
 constexpr std::string_view k_ours = "nodestage: ";
 
 // The user chose the path, and root can be the one who looks: a device or a FIFO is not opened.
@@ -47,7 +48,7 @@ std::string sources_of(const JobEnd& end, const std::string& job) {
            report;
   const std::string path = printable(end.output);
   if (!end.is_read) return "its output, " + path + ", cannot be read on this host; " + report;
-  if (end.is_completing) return "nodestage writes what becomes of the results to " + path;
+  if (!end.nodes.empty()) return "nodestage writes what becomes of the results to " + path;
   if (end.lines.empty()) return "nodestage wrote nothing to its output, " + path;
   return "these are nodestage's lines in " + path + "; " + report;
 }
@@ -71,7 +72,7 @@ std::vector<std::string> lines_of_nodestage(std::string_view output) {
 JobEnd end_of_job(const SlurmJob& job, const std::string& wanted) {
   JobEnd end;
   end.is_completing = is_completing(job);
-  if (end.is_completing) end.nodes = job.nodes;
+  if (job.state == k_completing) end.nodes = job.nodes;
   end.output = output_path(wanted);
   if (end.output.empty()) return end;
   const auto text = read_end(end.output, job.uid);
@@ -96,6 +97,8 @@ std::string end_text(const JobEnd& end, const std::string& job, const std::strin
   std::string text = "job " + job;
   if (!end.is_completing) {
     text += " is over (" + printable(state) + ")\n";
+  } else if (state != k_completing) {
+    text += " has ended and is " + printable(state) + ": Slurm copies out its burst buffers\n";
   } else {
     text += " has ended and is " + printable(state) + " on " + printable(end.nodes) +
             ": if it has results, they are delivered there now\n";

@@ -20,7 +20,7 @@ struct NodeFault {
 
 // What is known of a job that has ended, without its nodes.
 struct JobEnd {
-  bool is_completing = false;      // its epilog still runs
+  bool is_completing = false;      // Slurm is not done with it
   std::string nodes;               // where, as Slurm writes it
   std::string output;              // the path of its output file; empty: not known, or it has none
   bool is_read = false;            // the output file could be read on this host

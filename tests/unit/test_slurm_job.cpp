@@ -46,8 +46,17 @@ TEST_CASE("what runs, what waits, what is over") {
   CHECK(time("CONFIGURING", "n1") == JobTime::running);
   CHECK(time("SUSPENDED", "n1") == JobTime::running);
   CHECK(time("REQUEUE_HOLD", "") == JobTime::pending);
-  for (const char* state : {"COMPLETING", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NEW"})
+  for (const char* state :
+       {"COMPLETING", "STAGE_OUT", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NEW"})
     CHECK(time(state, "n1") == JobTime::over);
+  const auto completing = [](const char* state) {
+    SlurmJob job;
+    job.state = state;
+    return is_completing(job);
+  };
+  CHECK(completing("COMPLETING"));
+  CHECK(completing("STAGE_OUT"));
+  for (const char* state : {"COMPLETED", "RUNNING", "FAILED", ""}) CHECK_FALSE(completing(state));
 }
 
 TEST_CASE("what is a job's id") {

@@ -14,8 +14,8 @@ StatusReport over(const std::string& state, const Lines& lines) {
   StatusReport report;
   report.slurm_state = state;
   report.end.emplace();
-  report.end->is_completing = state == "COMPLETING";
-  report.end->nodes = report.end->is_completing ? "n[1-2]" : "";
+  report.end->is_completing = state == "COMPLETING" || state == "STAGE_OUT";
+  report.end->nodes = state == "COMPLETING" ? "n[1-2]" : "";
   report.end->output = "/home/alice/out";
   report.end->is_read = true;
   report.end->lines = lines;
@@ -39,6 +39,8 @@ TEST_CASE("of an output, nodestage's lines are taken, the last ones, printable")
 TEST_CASE("a job has failed if Slurm says so, or if a result is not in its target") {
   CHECK_FALSE(has_failed(over("COMPLETED", {"n1: r -> /out: 1 file, 1 B in 0.0 s"})));
   CHECK_FALSE(has_failed(over("COMPLETING", {})));
+  CHECK_FALSE(has_failed(over("STAGE_OUT", {"n1: r -> /out: 1 file, 1 B in 0.0 s"})));
+  CHECK(has_failed(over("STAGE_OUT", {"n1: " + std::string(k_results_kept) + " x"})));
   for (const char* state : {"FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", ""})
     CHECK(has_failed(over(state, {})));
   for (const std::string_view what : {k_results_kept, k_results_lost_with_site, k_results_lost}) {
@@ -66,6 +68,12 @@ TEST_CASE("a job that has ended is shown with what its output says, and nothing 
         "job 12 has ended and is COMPLETING on n[1-2]: if it has results, they are delivered there "
         "now\nnodestage writes what becomes of the results to /home/alice/out\n");
   CHECK(is_moving(ending));
+  const StatusReport copies = over("STAGE_OUT", {"n1: r -> /out: 1 file"});
+  CHECK(status_text(copies, "12", Owners::hide) ==
+        "job 12 has ended and is STAGE_OUT: Slurm copies out its burst buffers\n"
+        "  n1: r -> /out: 1 file\nthese are nodestage's lines in "
+        "/home/alice/out; `nodestage report 12` shows what its nodes recorded\n");
+  CHECK(is_moving(copies));
   StatusReport unknown = over("FAILED", {});
   CHECK(status_text(unknown, "12", Owners::hide).find("wrote nothing to its output") !=
         std::string::npos);
