@@ -19,20 +19,6 @@ constexpr std::size_t k_most_lines = 40;
 constexpr std::string_view k_completing = "COMPLETING";
 constexpr std::string_view k_ours = "nodestage: ";
 
-// The user chose the path, and root can be the one who looks: a device or a FIFO is not opened.
-Result<std::string> read_end(const std::string& path, std::uint32_t owner) {
-  TRY_ASSIGN(const Fd found, open_at(AT_FDCWD, path, O_PATH));
-  struct stat info {};
-  if (::fstat(found.get(), &info) != 0) return system_error(path);
-  if (!S_ISREG(info.st_mode) || info.st_uid != owner)
-    return Error{EINVAL, path + " is not a regular file of the job's user"};
-  TRY_ASSIGN(const Fd file,
-             open_at(AT_FDCWD, "/proc/self/fd/" + std::to_string(found.get()), O_RDONLY));
-  if (::lseek(file.get(), std::max<off_t>(info.st_size - k_most_bytes, 0), SEEK_SET) < 0)
-    return system_error(path);
-  return read_all(file.get(), 2 * static_cast<std::size_t>(k_most_bytes));
-}
-
 bool says_undelivered(const std::string& line) {
   const auto has = [&line](std::string_view what) {
     return line.find(": " + std::string(what)) != std::string::npos;
@@ -55,6 +41,21 @@ std::string sources_of(const JobEnd& end, const std::string& job) {
 
 }  // namespace
 
+// The user chose the path, and root can be the one who looks: a device or a FIFO is not opened, and
+// a lease of the user's (F_SETLEASE) is not waited for.
+Result<std::string> read_output_end(const std::string& path, std::uint32_t owner) {
+  TRY_ASSIGN(const Fd found, open_at(AT_FDCWD, path, O_PATH));
+  struct stat info {};
+  if (::fstat(found.get(), &info) != 0) return system_error(path);
+  if (!S_ISREG(info.st_mode) || info.st_uid != owner)
+    return Error{EINVAL, path + " is not a regular file of the job's user"};
+  TRY_ASSIGN(const Fd file, open_at(AT_FDCWD, "/proc/self/fd/" + std::to_string(found.get()),
+                                    O_RDONLY | O_NONBLOCK));
+  if (::lseek(file.get(), std::max<off_t>(info.st_size - k_most_bytes, 0), SEEK_SET) < 0)
+    return system_error(path);
+  return read_all(file.get(), 2 * static_cast<std::size_t>(k_most_bytes));
+}
+
 std::vector<std::string> lines_of_nodestage(std::string_view output) {
   std::vector<std::string> lines;
   while (!output.empty()) {
@@ -75,7 +76,7 @@ JobEnd end_of_job(const SlurmJob& job, const std::string& wanted) {
   if (job.state == k_completing) end.nodes = job.nodes;
   end.output = output_path(wanted);
   if (end.output.empty()) return end;
-  const auto text = read_end(end.output, job.uid);
+  const auto text = read_output_end(end.output, job.uid);
   end.is_read = static_cast<bool>(text);
   if (text) end.lines = lines_of_nodestage(*text);
   return end;

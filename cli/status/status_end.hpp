@@ -2,18 +2,23 @@
 // nodestage wrote into the job's output.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/base/slurm_job.hpp"
 #include "cli/status/status_report.hpp"
+#include "common/result.hpp"
 
 namespace nodestage {
 
 // Asks Slurm for the job's output, and reads it: only a regular file of the job's user. `wanted` is
 // the job as the user named it.
 JobEnd end_of_job(const SlurmJob& job, const std::string& wanted);
+
+// Returns the end of a file, which must be a regular one of `owner`.
+Result<std::string> read_output_end(const std::string& path, std::uint32_t owner);
 
 // Returns the last lines of nodestage in the end of an output, without "nodestage: ", printable.
 std::vector<std::string> lines_of_nodestage(std::string_view output);

@@ -1,8 +1,17 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <fstream>
 
 #include "cli/status/status_end.hpp"
 #include "cli/status/status_table.hpp"
+#include "common/os/fd.hpp"
 #include "common/talk/summary.hpp"
+#include "scratch.hpp"
 #include "status_sample.hpp"
 
 using namespace nodestage;
@@ -34,6 +43,28 @@ TEST_CASE("of an output, nodestage's lines are taken, the last ones, printable")
   const Lines last = lines_of_nodestage(many);
   CHECK(last.size() == 40);
   CHECK(last.back() == "n1: 999");
+}
+
+TEST_CASE("an output is read if it is a regular file of its owner, and no lease is waited for") {
+  const Scratch scratch;
+  const std::string path = scratch / "out";
+  std::ofstream(path) << "nodestage: n1: a\n";
+  const auto text = read_output_end(path, ::geteuid());
+  REQUIRE(text);
+  CHECK(*text == "nodestage: n1: a\n");
+  CHECK_FALSE(read_output_end(path, ::geteuid() + 1));
+  CHECK_FALSE(read_output_end(scratch.path().string(), ::geteuid()));
+  REQUIRE(::mkfifo((scratch / "fifo").c_str(), 0600) == 0);
+  CHECK_FALSE(read_output_end(scratch / "fifo", ::geteuid()));
+  // The kernel sends SIGIO to the lease's holder, and would make a blocking open wait for it.
+  const auto old = std::signal(SIGIO, SIG_IGN);
+  const Fd leased(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (::fcntl(leased.get(), F_SETLEASE, F_WRLCK) == 0)
+    CHECK(read_output_end(path, ::geteuid()).error().code == EWOULDBLOCK);
+  else
+    MESSAGE("the file system has no leases");
+  ::fcntl(leased.get(), F_SETLEASE, F_UNLCK);
+  std::signal(SIGIO, old);
 }
 
 TEST_CASE("a job has failed if Slurm says so, or if a result is not in its target") {
