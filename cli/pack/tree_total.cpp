@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <exception>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "common/os/file.hpp"
@@ -14,7 +16,15 @@ namespace nodestage {
 TreeTotal::TreeTotal(int directory) {
   auto own = open_at(directory, ".", O_PATH | O_DIRECTORY);
   if (!own) return;
-  counting_ = std::thread([this, root = std::move(*own)]() mutable { count(std::move(root)); });
+  try {
+    counting_ = std::thread([this, root = std::move(*own)]() mutable {
+      try {
+        count(std::move(root));
+      } catch (const std::exception&) {  // no memory: it stays unknown
+      }
+    });
+  } catch (const std::system_error&) {  // no thread: the same
+  }
 }
 
 TreeTotal::~TreeTotal() {

@@ -11,7 +11,8 @@ namespace nodestage {
 
 class TreeTotal {
  public:
-  // Borrows the directory until it returns. A tree that cannot be walked has no total.
+  // Borrows the directory until it returns. A tree that cannot be walked has no total, nor has one
+  // for which there is no memory or no thread.
   explicit TreeTotal(int directory);
   TreeTotal(const TreeTotal&) = delete;
   TreeTotal& operator=(const TreeTotal&) = delete;
