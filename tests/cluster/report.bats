@@ -244,6 +244,16 @@ END
     echo "$output"
     [ "$status" = 1 ]
     has "$output" "no node could be asked: n2 (nodestaged does not answer on this host"
+    # A node that answers and has nothing is not named with it.
+    run as alice nodestage held --all-nodes
+    echo "$output"
+    [ "$status" = 0 ]
+    has "$output" "no answer from n2 (" "the nodes that answered hold no results of yours"
+    [[ $output != *"n1"* ]]
+    run as bob nodestage report "$job" --node="n[1-2]"
+    echo "$output"
+    has "$output" "no answer from n2 (" "there is no record of a job $job of yours"
+    [[ $output != *"n1 ("* ]]
     cluster daemon start n2
     on ctl scontrol update nodename=n2 state=drain reason=x
     run as alice nodestage report "$job"
