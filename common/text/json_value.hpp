@@ -70,9 +70,8 @@ nlohmann::json to_json_value(const T& value) {
     return to_json_record(value);
   } else if constexpr (is_optional<T>) {
     return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
-  } else if constexpr (std::same_as<T, std::vector<std::string>>) {
-    return value;
-  } else if constexpr (is_list<T> || std::same_as<T, ByteTexts>) {
+  } else if constexpr (std::same_as<T, ByteTexts> ||
+                       (is_list<T> && !std::same_as<T, std::vector<std::string>>)) {
     auto list = nlohmann::json::array();
     for (const auto& element : value) list.push_back(to_json_value(element));
     return list;

@@ -71,9 +71,9 @@ class Areas {
   // Whether something is mounted over the directory of that name, below the root.
   [[nodiscard]] bool is_covered(const std::string& name) const;
 
-  // Renames it away at once, to be removed as that user. Succeeds when `name` is missing.
+  // Renames a tree away at once, to be removed as that user. Succeeds when `name` is missing.
   Status move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid);
-  // The same for `name` in any directory of this file system (borrowed).
+  // Does the same for `name` in any directory of this file system (borrowed).
   Status move_to_trash(int from_fd, const std::string& name, std::uint32_t uid, std::uint32_t gid) {
     return trash(from_fd, name, uid, gid);
   }
@@ -81,8 +81,8 @@ class Areas {
   Result<std::optional<Fd>> open_held(const JobKey& key, std::uint32_t uid) const;
   Status move_held_to_trash(const JobKey& key, std::uint32_t uid, std::uint32_t gid);
 
-  // What has come to the trash since the last call, and at first what an earlier daemon left. The
-  // area is listed once: there can be many trees.
+  // Returns what has come to the trash since the last call, and at first what an earlier daemon
+  // left. The area is listed once: there can be many trees.
   std::vector<TrashEntry> take_new_trash() { return std::exchange(new_trash_, {}); }
   [[nodiscard]] std::size_t trees_in_trash() const;
   [[nodiscard]] bool has_trash_of(std::uint32_t uid) const { return trash_of_.contains(uid); }

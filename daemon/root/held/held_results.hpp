@@ -40,32 +40,33 @@ class HeldResults {
   HeldResults(const HeldResults&) = delete;
   HeldResults& operator=(const HeldResults&) = delete;
 
-  // A stage-out has failed; `record.cause` says why. The state becomes held; reports `held`.
+  // Makes the state held, after a stage-out that has failed for `record.cause`. Reports `held`.
   void hold(JobRecord& record);
-  // From then on, tries, recovery and expiry are reported: `retry_due` and `released`.
+  // Watches held results from now on. Reports tries, recovery and expiry: `retry_due` and
+  // `released`.
   void look_after(JobRecord& record);
-  // For a job that is carried on from the journal and is being tried again.
+  // Takes over the try of a job that is carried on from the journal.
   void carry_on_try(const JobRecord& record) { retries_.take(record.begin.uid, record.key()); }
-  // A try has ended, with any result.
+  // Notes that a try has ended, with any result.
   void try_ended(const JobRecord& record) { retries_.end(record.begin.uid, record.key()); }
   void settings_changed();
 
   // Reports `released` after the notice `text` to their user. `parting`: why, for the report.
   void release(JobRecord& record, const std::string& text, std::string parting = {});
   [[nodiscard]] bool is_leaving(const JobKey& key) const { return partings_.count(key) > 0; }
-  // Why held results left; "" when they did not, or were delivered.
+  // Returns why held results left; "" when they did not, or were delivered.
   [[nodiscard]] std::string parting(const JobKey& key) const;
   void write_notice(const JobRecord& record, const std::string& text,
                     Notices::OnWritten done) const;
-  // The job is about to be forgotten.
+  // Forgets a job that is about to leave the table.
   void forget(const JobRecord& record);
 
-  // `nodestage recover`.
+  // For `nodestage recover`: the runs that are meant; a caller who wants one; and who went away.
   [[nodiscard]] std::vector<JobKey> find(const Recover& ask) const;
   Ticket recover(const Recover& ask, Ticket ticket, const Reply& reply);
   bool leave(Ticket ticket) { return recoveries_.leave(ticket); }
 
-  // Why outputs of a new job are refused; "" when they are not.
+  // Returns why outputs of a new job are refused; "" when they are not.
   [[nodiscard]] std::string refusal_of_outputs(const JobRecord& record) const;
 
  private:

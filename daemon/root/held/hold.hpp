@@ -12,14 +12,15 @@
 
 namespace nodestage {
 
-// The pause after `tries` failed tries: `first`, doubled each time up to `most`.
+// Returns the pause after `tries` failed tries: `first`, doubled each time up to `most`.
 std::uint64_t retry_delay_s(std::uint32_t tries, std::uint64_t first, std::uint64_t most);
 
 struct HoldTimes {
   std::uint64_t warn = 0;
   std::uint64_t expire = 0;
 };
-// Nothing is removed before a warning of warn_days, whatever the clock showed when it was held.
+// Returns when to warn and when to remove. Nothing is removed before a warning of warn_days,
+// whatever the clock showed when it was held.
 HoldTimes hold_times(const HoldRecord& hold, const Config::Hold& settings);
 
 // Corrects dates that lie in the future, or too far in it, because the clock or the settings were
@@ -33,11 +34,11 @@ bool can_try_again(const WorkerStatus& status);
 std::uint64_t delivered_items(const WorkerStatus& status);
 // Whether the job's user can remove the cause of all that was not delivered.
 bool waits_for_user(const WorkerStatus& status);
-// One line for each item that was not delivered, bounded. The first line of `cause` comes before
-// them if the worker did not report its failure.
+// Returns a line for each item that was not delivered, bounded. The first line of `cause` comes
+// before them if the worker did not report its failure.
 std::vector<std::string> reasons_of(const WorkerStatus& status, const std::string& cause);
 
-// "12", or "12.1" for a later run, as `nodestage recover` takes it.
+// Returns "12", or "12.1" for a later run, as `nodestage recover` takes it.
 std::string run_name(const JobKey& key);
 
 // Whether Slurm may switch the job's node off when it is idle, and nothing keeps it from that.
@@ -68,8 +69,8 @@ struct HeldTree {
   // in time may be of any size.
   bool is_unmeasurable = false;
 };
-// Why a new job with --stage-out may not run while `held`, all of one user, are here; "" when it
-// may.
+// Returns why a new job with --stage-out may not run while `held`, all of one user, are here; ""
+// when it may.
 std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string& node,
                             const Config::Hold& settings);
 // The same where they could not be kept, because the site mounts the job directory `path`.

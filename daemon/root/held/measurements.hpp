@@ -35,12 +35,12 @@ class Measurements {
         is_leaving_(std::move(is_leaving)),
         on_end_(std::move(on_end)) {}
 
-  // Starts when it is the user's turn. The result goes into the record and the journal.
+  // Measures when it is the user's turn. The result goes into the record and the journal.
   void ask(const JobRecord& record);
-  // It was measured before, and is again in time.
+  // Plans the next measurement of what was measured before.
   void expect(const JobKey& key);
   [[nodiscard]] bool is_running(const JobKey& key) const;
-  // When the next measurement is due, in seconds since 1970.
+  // Returns when the next measurement is due, in seconds since 1970.
   [[nodiscard]] std::optional<std::uint64_t> due(const JobKey& key) const;
   // Whether a size that is not known yet should be known by now.
   [[nodiscard]] bool is_late(const JobKey& key) const;

@@ -29,7 +29,8 @@ class PowerKeeper {
   PowerKeeper(const PowerKeeper&) = delete;
   PowerKeeper& operator=(const PowerKeeper&) = delete;
 
-  // What is held may have changed, or the settings have. Acts later, from the loop.
+  // Looks at what is held and at the settings, one of which may have changed. Acts later, from the
+  // loop.
   void look();
 
  private:

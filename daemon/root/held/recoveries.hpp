@@ -30,14 +30,14 @@ class Recoveries {
         turns_(loop, of_one_user),
         on_end_(std::move(on_end)) {}
 
-  // The caller gets its progress every second. Nothing starts before go_on().
+  // Takes in a caller, who gets the progress every second. Nothing starts before go_on().
   void ask(const JobRecord& record, Ticket ticket, Reply reply, const std::string& directory);
-  // The results are held, and nothing else uses them: starts when it is the user's turn.
+  // Starts when it is the user's turn: the results are held, and nothing else uses them.
   void go_on(const JobRecord& record);
   [[nodiscard]] bool is_busy(const JobKey& key) const { return asked_.count(key) > 0; }
-  // The caller went away. Returns whether it was one of these.
+  // Removes a caller that went away. Returns whether it was one of these.
   bool leave(Ticket ticket);
-  // The last answer, if a caller waits for it.
+  // Gives the last answer, if a caller waits for it.
   void answer(const JobRecord& record, const Message& message);
 
  private:

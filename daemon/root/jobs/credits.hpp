@@ -33,19 +33,19 @@ class Credits {
   Credits(Loop& loop, const Config& config, JobTable& table, const JobFiles& files)
       : loop_(loop), config_(config), table_(table), files_(files), scontrol_(loop, config) {}
 
-  // Steps here, and other nodes, that use the job before it is ready: that time is not credited. A
-  // user could stop the staging and work meanwhile in a step that claims only to look.
+  // Note the steps here, and the other nodes, that use the job before it is ready: that time is not
+  // credited. A user could stop the staging and work meanwhile in a step that claims only to look.
   void begin_look(const JobKey& key, std::uint32_t step);
   void end_look(const JobKey& key, std::uint32_t step);
   void note_use(const JobKey& key, const std::string& node, bool is_in_use);
   [[nodiscard]] bool is_looked_at(const JobKey& key) const;
 
-  // From here on, a step can run at any time, or a process that is in the job by other means. What
-  // the job's limit is owed goes into its record, which the caller saves. Nothing is owed to a job
-  // that ran while it was staged (--stage-wait=none).
+  // Puts into the record, which the caller saves, what the job's limit is owed: from here on, a
+  // step can run at any time, or a process that is in the job by other means. Nothing is owed to a
+  // job that ran while it was staged (--stage-wait=none).
   void may_run(JobRecord& record);
-  // For a job that is carried on from the journal: what is still owed. Nothing is owed if a step
-  // had looked at it, because it is not known for how long.
+  // Gives a job from the journal what is still owed. Nothing is owed if a step had looked at it,
+  // because it is not known for how long.
   void carry_on(JobRecord& record);
   void forget(const JobKey& key) { accounts_.erase(key); }
 

@@ -1,5 +1,6 @@
-// EarlyNotes: notes about jobs whose prolog has not run here yet. The newest of each node, in
-// bounds: what nodestage-peer passes on should be from root of another node, but can be forged.
+// EarlyNotes: notes about jobs whose prolog has not run here yet. The newest of each node is kept,
+// within bounds: what nodestage-peer passes on should be from root of another node, but can be
+// forged.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ class EarlyNotes {
   explicit EarlyNotes(const Loop& loop) : loop_(loop) {}
 
   void keep(const PeerNote& note);
-  // Those of a job, which are no longer kept.
+  // Returns those of a job, and no longer keeps them.
   std::vector<PeerNote> take(const JobKey& key);
 
  private:

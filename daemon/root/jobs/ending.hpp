@@ -42,38 +42,42 @@ class Ending {
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;
 
-  // The epilog waits. Returns its ticket, or 0 when it has its answer already.
+  // Takes in that the epilog waits. Returns its ticket, or 0 when it has its answer already.
   Ticket end(const JobKey& key, const End& end, Ticket ticket, const Reply& reply);
+  // Removes an epilog that went away. Returns whether the ticket was one of these.
   bool leave(Ticket ticket);
-  // The epilog's answer, if it still waits.
+  // Answers the epilog, if it still waits.
   void answer(const JobKey& key, const Ended& ended);
 
-  // What is left of the directory of a job that may have run.
+  // Returns what is left of the directory of a job that may have run.
   [[nodiscard]] Tree tree_of(const JobRecord& record) const;
   // Whether the epilog waits no longer and the site unmounts the directory.
   [[nodiscard]] bool is_late(const JobKey& key) const { return late_.contains(key); }
 
-  // Reports `delivered` or `undelivered`.
+  // Starts a worker that copies the results back. Reports `delivered` or `undelivered`.
   void stage_out(JobRecord& record);
-  // For a job that is carried on from the journal: the worker that its record notes, if it lives.
+  // Takes over the worker that the record of a job from the journal notes. Returns whether it
+  // lives.
   bool adopt(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
-  // To the user and to the job's output, that everything is delivered. Reports `reported`.
+  // Writes to the user and to the job's output that everything is delivered. Reports `reported`.
   void report(JobRecord& record);
-  // The epilog could wait no longer. Reports `undelivered`.
+  // Stops the stage-out for which the epilog could wait no longer. Reports `undelivered`.
   void give_up(JobRecord& record);
-  // What was not delivered. Reports `kept` or `unkept`.
+  // Moves what was not delivered to the hold area. Reports `kept` or `unkept`.
   void keep(JobRecord& record);
-  // Makes way for another run of the job. If that fails, record.in_hold stays false.
+  // Moves the tree to the hold area, out of the way of another run of the job. If that fails,
+  // record.in_hold stays false.
   void move_to_hold(JobRecord& record) const;
   // Says what is lost, in the log, in the job's output and to its epilog.
   void lose(JobRecord& record, Loss loss);
-  // The same of what another program has removed. Returns whether anything was lost by that.
+  // Does the same for what another program has removed. Returns whether anything was lost by that.
   bool lose_what_was_removed(JobRecord& record);
-  // Nothing of the job needs to be kept. Reports `removed`; or `remains` if its tree cannot be
-  // moved to the trash, and `removed` later: the job stays in the table and the journal, as gone.
+  // Moves the tree of a job of which nothing needs to be kept to the trash. Reports `removed`; or
+  // `remains` if that fails, and `removed` later: the job stays in the table and the journal, as
+  // gone.
   void finish(JobRecord& record);
-  // What kept trees of jobs that are gone may be away by now.
+  // Tries again to remove the trees of jobs that are gone: what kept them may be away by now.
   void remove_again();
 
  private:

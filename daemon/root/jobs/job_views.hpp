@@ -41,15 +41,15 @@ class JobViews {
   };
   explicit JobViews(const Places& places) : at_(places) {}
 
-  // Of all that `uid` may see (root: all); job 0: all of them.
+  // Returns the status of each run of a job that `uid` may see (root: all); job 0: of all jobs.
   [[nodiscard]] std::vector<JobStatus> status(std::uint32_t job, std::uint32_t uid);
-  // Results that could not be delivered.
+  // Returns the results that could not be delivered, those that `uid` may see.
   [[nodiscard]] std::vector<HeldRow> held(std::uint32_t uid) const;
-  // NodeReports of a job's runs, those that are gone included; JSON.
+  // Returns the NodeReports of a job's runs as JSON, of those that are gone, too.
   [[nodiscard]] std::vector<std::string> reports(std::uint32_t job, std::uint32_t uid) const;
-  // The report of a job that is about to be forgotten is kept.
+  // Keeps the report of a job that is about to be forgotten.
   void keep_report(const JobRecord& record) const;
-  // `counters`, and what is there now.
+  // Returns `counters` and the figures of what is there now.
   [[nodiscard]] Metrics metrics(const Counters& counters) const;
   void forget(const JobKey& key) { seen_.erase(key); }
 

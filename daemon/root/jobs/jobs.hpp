@@ -73,24 +73,25 @@ class Jobs final : private JobEvents {
   Message begin(const Begin& begin);
   Message exited(const Exited& exited);
   [[nodiscard]] PlaceRow place(const PlaceQuery& ask);
-  // The uid of a live job, for the check whether a caller may ask.
+  // Returns the uid of a live job, for the check whether a caller may ask.
   [[nodiscard]] std::optional<std::uint32_t> owner(std::uint32_t job) const;
-  // The same of a run whose results are held.
+  // Returns that of a run whose results are held.
   [[nodiscard]] std::optional<std::uint32_t> owner_of_held(const Recover& ask) const;
-  // A note from the daemon of another node, which came from that address.
+  // Takes in a note from the daemon of another node, which came from that address.
   void take_note(const PeerNote& note, const std::string& address);
-  // Answers now or later, through `reply`.
+  // Answer now or later, through `reply`. They return the caller's ticket, or 0 when it has its
+  // last answer.
   Ticket wait(const Wait& wait, Reply reply);
   Ticket await(const Await& ask, Reply reply);
   Ticket push(const Push& ask, Reply reply);
   Ticket end(const End& end, const Reply& reply);
   Ticket recover_held(const Recover& ask, const Reply& reply);
-  // The caller went away.
+  // Removes a caller that went away.
   void leave(Ticket ticket);
   // Calls `done` when what is known of the jobs by now is durable. An answer that a caller relies
   // on is sent then.
   void then(Loop::Callback done) const { table_.then(std::move(done)); }
-  // Why the job's record is not durable; nothing when it is, or when there is none.
+  // Returns why the job's record is not durable; nothing when it is, or when there is none.
   [[nodiscard]] std::optional<std::string> unsaved(const JobKey& key) const {
     return table_.unsaved(key);
   }

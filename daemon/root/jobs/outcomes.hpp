@@ -33,12 +33,12 @@ class Outcomes {
   [[nodiscard]] bool is_lacking(const JobRecord& record) const;
   // Asks until it is known, or peer.outcome_wait is over; then reports `outcome_known`.
   void await(JobRecord& record);
-  // The job is about to be forgotten here, but another node may still ask.
+  // Keeps the outcome of a job that is about to be forgotten here: another node may still ask.
   void keep(const JobRecord& record);
-  // A note about a job that is not here. Returns whether something was kept of the job; a node that
-  // asks gets it.
+  // Answers a note about a job that is not here with what was kept of it. Returns whether anything
+  // was.
   bool answer(const PeerNote& note);
-  // A job that was refused here is not in the table, so the refusal is sent to its first node here.
+  // Sends the refusal of a job to its first node: such a job is not in the table.
   void report_refusal(const Begin& begin, const std::string& what);
 
  private:

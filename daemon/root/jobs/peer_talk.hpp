@@ -47,25 +47,27 @@ class PeerTalk {
   PeerTalk(const PeerTalk&) = delete;
   PeerTalk& operator=(const PeerTalk&) = delete;
 
-  // A job that is new here, or is carried on from the journal.
+  // Begins with a job that is new here, or is carried on from the journal.
   void join(const JobRecord& record);
   void forget(const JobKey& key) { talks_.erase(key); }
 
-  // Ready or failed: reports it to the others at once.
+  // Reports to the others at once that the job is ready here, or has failed.
   void state_changed(JobRecord& record);
-  // A step here uses the job before all are ready, or no longer does: reports it to the first node.
+  // Reports to the first node that a step here uses the job before all are ready, or no longer
+  // does.
   void use_changed(const JobRecord& record);
   // Reports this node's state to the job's first node.
   void report(const JobRecord& record);
   // On the first node: sends what it knows to all.
   void send_to_all_nodes(const JobRecord& record);
   [[nodiscard]] JobNote note_of(const JobRecord& record) const;
-  // A note from another node's daemon; refused and logged when it is not the job's, or is late.
+  // Takes in a note from another node's daemon. Refuses and logs one that is not the job's, or is
+  // late.
   void take(JobRecord& record, const PeerNote& note);
-  // The same about a job that is not here: it is taken when the job comes.
+  // Keeps a note about a job that is not here: it is taken in when the job comes.
   void keep_for_later(const PeerNote& note) { early_.keep(note); }
 
-  // The nodes that are not ready, as text for users: brief, and in full.
+  // Return the nodes that are not ready, as text for users: briefly, and in full.
   [[nodiscard]] std::string line(const JobRecord& record);
   [[nodiscard]] std::string list(const JobKey& key) const;
 

@@ -16,8 +16,8 @@
 
 namespace nodestage {
 
-// How long the staging will still take at its average speed, in seconds. Empty while that is a
-// guess, or less than a minute: a time limit is not shorter.
+// Returns how long the staging will still take at its average speed, in seconds. Empty while that
+// is a guess, or less than a minute: a time limit is not shorter.
 std::optional<std::uint64_t> seconds_left(const Progress& progress);
 
 // Slurm is asked once for each job whose staging takes minutes, one job at a time.
@@ -28,8 +28,8 @@ class TimeLimits {
   TimeLimits(const TimeLimits&) = delete;
   TimeLimits& operator=(const TimeLimits&) = delete;
 
-  // What the progress line says of a staging that will not end within the job's time limit; ""
-  // otherwise, and while Slurm has not answered.
+  // Returns what the progress line says of a staging that will not end within the job's time limit;
+  // "" otherwise, and while Slurm has not answered.
   std::string note(const JobRecord& record, const Progress& progress);
   void forget(const JobKey& key) { ends_.erase(key); }
 

@@ -44,14 +44,14 @@ class Waiting {
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
-  // Returns the ticket, or 0 when the answer was given already.
+  // Take in a caller. They return its ticket, or 0 when the answer was given already.
   Ticket wait(const JobKey& key, const Wait& wait, Ticket ticket, Reply reply);
   Ticket await(const JobKey& key, const Await& ask, Ticket ticket, Reply reply);
   // Answers those whose answer is known by now, some at a time: there can be thousands.
   void answer(const JobKey& key);
-  // The caller went away. Returns whether it was one of these.
+  // Removes a caller that went away. Returns whether it was one of these.
   bool leave(Ticket ticket);
-  // The job is gone: those who still wait learn it.
+  // Answers those who still wait for a job that is gone.
   void forget(const JobKey& key);
 
   // Whether a step waits for all nodes of the job.

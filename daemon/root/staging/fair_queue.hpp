@@ -19,10 +19,10 @@ class FairQueue {
   void erase(const JobKey& job);
   [[nodiscard]] bool empty() const { return jobs_.empty(); }
 
-  // The next one, unless every user who waits has `limit` places already.
+  // Returns the next one, unless every user who waits has `limit` places already.
   [[nodiscard]] std::optional<JobKey> next(const UserPlaces& places, std::size_t limit) const;
 
-  // How many that wait come before it, if all that stage now keep their places.
+  // Returns how many that wait come before it, if all that stage now keep their places.
   [[nodiscard]] std::size_t ahead_of(const JobKey& job, const UserPlaces& places) const;
 
  private:

@@ -48,29 +48,31 @@ class Sharing {
 
   // Whether the job's shared items must be identified before it stages; false when it has none.
   [[nodiscard]] bool concerns(const JobRecord& record) const;
-  // OnDecided follows, perhaps from within.
+  // Finds out and decides what the job does with its shared items. OnDecided follows, perhaps from
+  // within.
   void decide(JobRecord& record);
-  // After a restart of the daemon: what the job uses, and what it is staging for others.
+  // After a restart of the daemon: notes what the job uses, and what it is staging for others.
   void carry_on(const JobRecord& record);
 
-  // The job's worker reports items that are in place: they are kept, and jobs that waited go on.
-  // With Report::last, what is not in place will not be. A fault: the job's links lead nowhere, so
-  // it must stage again.
+  // Keeps the items that the job's worker reports to be in place, and lets the jobs go on that have
+  // waited for them. With Report::last, what is not in place will not be. A fault: the job's links
+  // lead nowhere, so it must stage again.
   enum class Report { more, last };
   Status staged(JobRecord& record, const WorkerStatus& status, Report report);
   // Whether the job may run with what it uses: see Cache::is_settled().
   [[nodiscard]] bool is_settled(const JobRecord& record) const;
-  // The job's staging has failed: others lead. The caller saves the record.
+  // Lets others lead, as the job's staging has failed. The caller saves the record.
   void failed(JobRecord& record);
   // Whether others wait for what the job stages.
   [[nodiscard]] bool leads(const JobKey& key) const;
-  // The job has ended: it waits for nothing and uses nothing any more.
+  // Forgets what a job that has ended waits for and uses.
   void release(const JobRecord& record);
 
-  // For the progress of a job that waits: "job 4711, which ...", or "data.tar, which ..."; "" if it
-  // waits for nothing here.
+  // Returns what a job waits for, for its progress: "job 4711, which ...", or "data.tar, which
+  // ...";
+  // "" if it waits for nothing here.
   [[nodiscard]] std::string waits_for(const JobKey& key) const;
-  // That job.
+  // Returns that job.
   [[nodiscard]] std::optional<JobKey> leader_of(const JobKey& key) const;
 
  private:

@@ -43,26 +43,26 @@ class Staging {
 
   // Makes the directory of a job that waits for it, or finds it made by a daemon that died.
   [[nodiscard]] Result<Areas::Maker> make_directory(const JobRecord& record) const;
-  // The site makes it. Reports `unstaged` when it is there.
+  // Waits for the directory that the site makes. Reports `unstaged` when it is there.
   void await_directory(JobRecord& record);
-  // For jobs that are carried on from the journal: the worker that the record notes, if it lives;
-  // one whose worker has exited and reported how.
+  // For jobs that are carried on from the journal: take over the worker that the record notes, if
+  // it lives, or what a worker that has exited has reported.
   void adopt(JobRecord& record);
   void read_staging(JobRecord& record);
   void carry_on(const JobRecord& record) { sharing_.carry_on(record); }
   // Whether other jobs wait for what this one stages.
   [[nodiscard]] bool leads(const JobKey& key) const { return sharing_.leads(key); }
-  // The job's state becomes queued. Reports `queued`.
+  // Makes the job's state queued. Reports `queued`.
   void enqueue(JobRecord& record);
   // Whether it may have shared items.
   [[nodiscard]] bool can_share(const JobRecord& record) const { return sharing_.concerns(record); }
   // Finds out what the job does with its shared items. Reports `identified`, or `linked` if it only
   // links to what is there.
   void identify(JobRecord& record) { sharing_.decide(record); }
-  // Reports `turn` when the job has a place.
+  // Puts the job into the queue. Reports `turn` when it has a place.
   void await_turn(const JobRecord& record) { queue_.push(record.key(), record.begin.uid); }
-  // A worker stages. Reports `ready` or `failed`; or `unstaged`, if what it has staged does not
-  // count.
+  // Starts a worker that stages. Reports `ready` or `failed`; or `unstaged`, if what it has staged
+  // does not count.
   void stage(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
 
@@ -70,24 +70,24 @@ class Staging {
   [[nodiscard]] bool is_settled(const JobRecord& record) const {
     return sharing_.is_settled(record);
   }
-  // A worker reports what it has done before it exits: looks whether others can have it, and
-  // whether the job is ready. For a job that waits for another's item, looks at that one.
+  // Looks at what a worker reports before it exits: whether others can have it, and whether the job
+  // is ready. For a job that waits for another's item, looks at that one.
   void look(JobRecord& record);
-  // `item`: the source of the one that failed, where there is one.
+  // Notes that the job has failed. `item`: the source of the one that failed, where there is one.
   void fail(JobRecord& record, FailureCause why, const std::string& cause,
             const std::string& item = {});
-  // The job has ended: it leaves the queue, and its worker is killed: the state is `stopping`, and
+  // Takes a job that has ended out of the queue and kills its worker: the state is `stopping`, and
   // its exit is reported as `stopped`.
   void stop(JobRecord& record);
   void start_queued() { queue_.go_on(); }
 
   [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
-  // What a queued job waits for, if not for its turn; see Sharing::waits_for().
+  // Returns what a queued job waits for, if not for its turn; see Sharing::waits_for().
   [[nodiscard]] std::string waits_for(const JobKey& key) const { return sharing_.waits_for(key); }
-  // What a job that stages waits for, if it lacks space; see SpaceDesk::lack_of().
+  // Returns what a job that stages waits for, if it lacks space; see SpaceDesk::lack_of().
   [[nodiscard]] std::string lack_of(const JobKey& key) const { return at_.desk.lack_of(key); }
-  // Why async items of a ready job were not staged: how their worker ended; "" when it still runs
-  // or has staged all.
+  // Returns why async items of a ready job were not staged: how their worker ended; "" when it
+  // still runs or has staged all.
   [[nodiscard]] std::string async_fault(const JobKey& key) const;
   void forget(const JobKey& key) {
     async_faults_.erase(key);

@@ -20,9 +20,9 @@ class StagingQueue {
 
   StagingQueue(const Config& config, Start start) : config_(config), start_(std::move(start)) {}
 
-  // The job waits, and starts when there is a place.
+  // Adds a job, which starts when there is a place.
   void push(const JobKey& job, std::uint32_t uid);
-  // It no longer waits.
+  // Takes a job out that waits.
   void erase(const JobKey& job) { waiting_.erase(job); }
   // Starts the jobs for which there are places now.
   void go_on();
@@ -31,7 +31,7 @@ class StagingQueue {
   void leave_place(const JobKey& job) { places_.erase(job); }
   [[nodiscard]] bool has_place(const JobKey& job) const { return places_.contains(job); }
 
-  // How many come before it, including those that stage now.
+  // Returns how many come before it, including those that stage now.
   [[nodiscard]] std::size_t ahead_of(const JobKey& job) const;
 
  private:
