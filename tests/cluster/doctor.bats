@@ -76,13 +76,18 @@ finds() {
     wait
 }
 
+# The registration that a resume asks for can come after the update, and ends it.
+down_is_found() {
+    on ctl scontrol update nodename=n1 state=down reason="disk"
+    finds warning "Slurm's state of this node: down: it gets no job"
+}
+
 @test "a node that Slurm has drained or down: its state, the reason, and how it comes back" {
     on ctl scontrol update nodename=n1 state=drain reason="Prolog error"
     finds warning "Slurm's state of this node: drained: it gets no new job"
     has "$output" "Its reason: Prolog error. Remove the cause. Then: scontrol update nodename=n1 state=resume"
     on ctl scontrol update nodename=n1 state=resume
-    on ctl scontrol update nodename=n1 state=down reason="disk"
-    finds warning "Slurm's state of this node: down: it gets no job"
+    wait_until 10 down_is_found
     has "$output" "Its reason: disk."
     # A host that is a node stays one while slurmd is away.
     cluster slurmd stop n1
