@@ -15,17 +15,6 @@ namespace {
 
 constexpr std::size_t k_most_rows = 10'000;  // of one node
 
-std::string from_hex(const std::string& text) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
-    const std::size_t high = k_hex_digits.find(text[i]);
-    const std::size_t low = k_hex_digits.find(text[i + 1]);
-    if (high == std::string_view::npos || low == std::string_view::npos) return "";
-    bytes += static_cast<char>(high << 4U | low);
-  }
-  return bytes;
-}
-
 }  // namespace
 
 void print_pieces(const std::vector<Message>& rows) {
@@ -41,7 +30,7 @@ std::vector<RowsOfNode> rows_in(const std::string& output, const std::vector<std
   for (const auto& [node, texts] : texts_from_pieces(output, nodes, k_most_rows)) {
     RowsOfNode of_node{node, {}};
     for (const auto& [number, text] : texts) {
-      auto row = decode_message(from_hex(text));
+      auto row = decode_message(bytes_of_hex(text).value_or(""));
       if (row) of_node.rows.push_back(std::move(*row));
     }
     all.push_back(std::move(of_node));

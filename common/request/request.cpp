@@ -183,15 +183,11 @@ class Fields {
 
   static bool from_hex(const Json& value, std::string& text) {
     if (!value.is_object() || value.size() != 1 || !value.contains("hex")) return false;
-    const Json& hex = value["hex"];
-    if (!hex.is_string() || hex.get_ref<const std::string&>().size() % 2 != 0) return false;
-    const auto& digits = hex.get_ref<const std::string&>();
-    const auto nibble = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-    for (std::size_t i = 0; i < digits.size(); i += 2) {
-      if (digits.find_first_not_of(k_hex_digits, i) < i + 2) return false;
-      text += static_cast<char>(nibble(digits[i]) * 16 + nibble(digits[i + 1]));
-    }
-    return true;
+    const auto* digits = value["hex"].get_ptr<const std::string*>();
+    if (digits == nullptr) return false;
+    const auto bytes = bytes_of_hex(*digits);
+    text = bytes.value_or("");
+    return bytes.has_value();
   }
 
   Json object_ = Json::object();

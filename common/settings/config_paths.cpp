@@ -4,13 +4,11 @@
 
 #include <cerrno>
 
+#include "common/os/only_owner.hpp"
+#include "common/text/path_names.hpp"
+
 namespace nodestage {
 namespace {
-
-std::string parent_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 class PathFaults {
  public:
@@ -19,11 +17,8 @@ class PathFaults {
     if (!directory("tmpdir.path", path, "job directories are made in it: make it, as root")) return;
     struct stat info {};
     if (::stat(path.c_str(), &info) != 0) return;
-    const bool others_write = (info.st_mode & 022) != 0 && (info.st_mode & S_ISVTX) == 0;
-    if (info.st_uid != owner || others_write)
-      add("tmpdir.path", path,
-          "must belong to root and be writable by root only (or be sticky), since job directories "
-          "are made in it");
+    if (!is_changed_by_owner_only(info, owner))
+      add("tmpdir.path", path, std::string(k_root_only) + ", since job directories are made in it");
   }
 
   // nodestaged makes the directory itself, but not its parent.

@@ -1,6 +1,7 @@
-// Writes bytes as hexadecimal digits, in lower case.
+// Writes bytes as hexadecimal digits, in lower case, and reads them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,19 @@ std::string hex_digits(const Bytes& bytes) {
     text += k_hex_digits[value & 15U];
   }
   return text;
+}
+
+// Reads what hex_digits() has written; nothing if it is something else.
+inline std::optional<std::string> bytes_of_hex(std::string_view digits) {
+  if (digits.size() % 2 != 0) return std::nullopt;
+  std::string bytes;
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    const std::size_t high = k_hex_digits.find(digits[i]);
+    const std::size_t low = k_hex_digits.find(digits[i + 1]);
+    if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
+    bytes += static_cast<char>(high << 4U | low);
+  }
+  return bytes;
 }
 
 }  // namespace nodestage

@@ -22,6 +22,11 @@ std::string default_destination(std::string_view source) {
   return std::string(name);
 }
 
+std::string parent_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
+}
+
 std::string variable_name(std::string_view text) {
   std::string name;
   for (const char c : text) {

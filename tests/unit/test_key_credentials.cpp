@@ -5,6 +5,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "common/text/hex_digits.hpp"
 #include "daemon/root/nodes/key_credentials.hpp"
 #include "hex.hpp"
 #include "scratch.hpp"
@@ -33,13 +34,6 @@ ClusterKeys keys_of(const std::string& bytes) {
 // A memory that began long ago.
 KeyCredentials holder_of(const std::string& bytes) { return {keys_of(bytes), 0}; }
 
-std::string from_hex(const std::string& digits) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
-    bytes.push_back(static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16)));
-  return bytes;
-}
-
 void write_file(const std::string& path, const std::string& text, mode_t mode) {
   std::ofstream(path) << text;
   REQUIRE(::chmod(path.c_str(), mode) == 0);
@@ -56,7 +50,7 @@ TEST_CASE("key credentials: golden") {
         "6717cf44e60a2869badd5388184dc8ac0fedc61e1ade850b743b1c67c4c7c476");
   KeyCredentials credentials(keys, 0);
   const auto opened = credentials.open(
-      from_hex(
+      *bytes_of_hex(
           "4e534b3176fc4f8fd443bea26465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f8081"
           "82830068e5cf8b010000885aece868a95844baa0ce2167cdc9e269cebc11f042"),
       k_now_ms);

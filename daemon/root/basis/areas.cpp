@@ -8,6 +8,7 @@
 
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
+#include "common/os/only_owner.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {
@@ -78,10 +79,7 @@ Result<Areas> Areas::open(const std::string& root, std::uint32_t owner) {
   TRY_ASSIGN(areas.root_fd_, open_at(AT_FDCWD, root, O_RDONLY | O_DIRECTORY));
   struct stat info {};
   if (::fstat(areas.root_fd_.get(), &info) != 0) return system_error(root);
-  const bool others_write = (info.st_mode & 022) != 0 && (info.st_mode & S_ISVTX) == 0;
-  if (info.st_uid != owner || others_write) {
-    return Error{EPERM, root + ": must belong to root and be writable by root only (or be sticky)"};
-  }
+  if (!is_changed_by_owner_only(info, owner)) return Error{EPERM, root + ": " + k_root_only};
   TRY_ASSIGN(const Fd hidden, make_private(areas.root_fd_.get(), ".nodestage", owner));
   TRY_ASSIGN(areas.status_, make_private(hidden.get(), "status", owner));
   TRY_ASSIGN(areas.trash_, make_private(hidden.get(), "trash", owner));

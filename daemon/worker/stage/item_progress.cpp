@@ -8,7 +8,11 @@
 
 namespace nodestage {
 
+namespace {
+
 using Lock = std::lock_guard<std::mutex>;
+
+}  // namespace
 
 void ItemProgress::begin() {
   const Lock lock(mutex_);
