@@ -158,10 +158,20 @@ void Waiting::answer(JobRecord& record, const Waiter& waiter, Word word) {
     at_.table.save(record);
     at_.talk.use_changed(record);
   }
-  waiter.reply(ready_message(record, waiter));
+  const Ready ready = ready_message(record, waiter);
+  waiter.reply(ready);
+  if (ready.lines.empty()) return;
+  // Not before the reply has gone, which waits for the journal: the next daemon says the lines of
+  // one that was killed before that.
+  at_.table.then([this, key = record.key()] {
+    JobRecord* const answered = at_.table.find(key);
+    if (answered == nullptr || answered->announced) return;
+    answered->announced = true;
+    at_.table.save(*answered);
+  });
 }
 
-Ready Waiting::ready_message(JobRecord& record, const Waiter& waiter) {
+Ready Waiting::ready_message(const JobRecord& record, const Waiter& waiter) {
   const WorkerStatus status = status_of(record);
   Ready ready{status.environment, {}};
   ready.environment.insert(ready.environment.begin(), "SLURM_TMPDIR=" + at_.files.path(record));
@@ -172,8 +182,6 @@ Ready Waiting::ready_message(JobRecord& record, const Waiter& waiter) {
         raised_note(status.every_s, at_.config.stageout.least_interval_s)}) {
     if (!note.empty()) ready.lines.push_back(note);
   }
-  record.announced = true;
-  at_.table.save(record);
   return ready;
 }
 

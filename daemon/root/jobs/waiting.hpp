@@ -75,7 +75,7 @@ class Waiting {
   void answer_later(const JobKey& key);
   [[nodiscard]] Word word_for(const JobRecord& record, WaitScope scope) const;
   void answer(JobRecord& record, const Waiter& waiter, Word word);
-  [[nodiscard]] Ready ready_message(JobRecord& record, const Waiter& waiter);
+  [[nodiscard]] Ready ready_message(const JobRecord& record, const Waiter& waiter);
   [[nodiscard]] std::string note_on_others(const JobRecord& record, WaitScope scope) const;
   [[nodiscard]] Progress progress(const JobRecord& record, const Waiter& waiter) const;
   void add_lack(const JobRecord& record, Progress& progress) const;
