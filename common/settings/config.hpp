@@ -20,6 +20,7 @@ enum class UseCgroups { automatic, off };
 enum class UseBarrier { automatic, off };
 enum class OnMissing { fail, proceed };
 enum class UnkeptOutputs { refuse, deliver };
+enum class ShareScope { user, readers };     // whose jobs find what was kept
 enum class ReportTo { output, file, none };  // what became of a job's results
 
 struct Config {
@@ -55,6 +56,8 @@ struct Config {
     std::uint64_t identify_wait_s = 60;
     std::uint64_t min_age_s = 60;
     std::vector<std::string> never;
+    ShareScope scope = ShareScope::user;
+    std::string keeper = "nodestage-keeper";
 
     bool operator==(const Cache&) const = default;
   } cache;

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "common/os/local_user.hpp"
 #include "common/os/only_owner.hpp"
 #include "common/text/path_names.hpp"
 
@@ -42,6 +43,10 @@ class PathFaults {
     if (!path.empty() && !exists(path)) add(setting, path, "does not exist");
   }
 
+  void user(const char* setting, const std::string& name) {
+    add(setting, name, "is not in /etc/passwd: make it, or install the package");
+  }
+
   std::vector<std::string> take() { return std::move(faults_); }
 
  private:
@@ -71,6 +76,8 @@ std::vector<std::string> faults_of_paths(const Config& config, std::uint32_t own
     faults.directory("venv.find_links", wheels, "environments are built from the wheels in it");
   if (config.venv.installer == VenvInstaller::uv) faults.file("venv.uv", config.venv.uv);
   faults.file("venv.module_init", config.venv.module_init);
+  if (config.cache.scope == ShareScope::readers && !local_user(config.cache.keeper))
+    faults.user("cache.keeper", config.cache.keeper);
   faults.file("hold.notify", config.hold.notify);
   faults.file("peer.key_file", config.peer.key_file);
   if (config.peer.barrier != UseBarrier::off) faults.file("peer.program", config.peer.program);

@@ -172,11 +172,23 @@ std::optional<std::string> set_tmpdir_path(Config& config, const toml::node& nod
   return {};
 }
 
-std::optional<std::string> set_peer_user(Config& config, const toml::node& node) {
+namespace {
+
+std::optional<std::string> set_user(std::string& user, const toml::node& node) {
   const auto text = node.value_exact<std::string>();
   if (!text || text->empty() || *text == "root") return "the name of a user, not root";
-  config.peer.user = *text;
+  user = *text;
   return {};
+}
+
+}  // namespace
+
+std::optional<std::string> set_peer_user(Config& config, const toml::node& node) {
+  return set_user(config.peer.user, node);
+}
+
+std::optional<std::string> set_cache_keeper(Config& config, const toml::node& node) {
+  return set_user(config.cache.keeper, node);
 }
 
 }  // namespace nodestage

@@ -51,6 +51,7 @@ Setter choice(Member<Enum> member, std::vector<std::pair<std::string, Enum>> cho
 }
 
 // Setters of one key each.
+std::optional<std::string> set_cache_keeper(Config& config, const toml::node& node);
 std::optional<std::string> set_peer_user(Config& config, const toml::node& node);
 std::optional<std::string> set_relay_file_systems(Config& config, const toml::node& node);
 std::optional<std::string> set_relay_ports(Config& config, const toml::node& node);

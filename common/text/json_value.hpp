@@ -81,7 +81,7 @@ nlohmann::json to_json_value(const T& value) {
 }
 
 // Returns false, and leaves `value` unchanged or partly read, if `json` is not a T. A record must
-// have all members.
+// have all members, but for those that it may_lack(record, name), which keep their values.
 template <typename T>
 bool read_json_value(const nlohmann::json& json, T& value);
 
@@ -121,6 +121,8 @@ bool read_json_record(const nlohmann::json& json, Record& record) {
   bool is_read = true;
   each_field(record, [&](const char* name, auto& member) {
     const auto found = json.find(name);
+    if constexpr (requires { may_lack(record, name); })
+      if (found == json.end() && may_lack(record, name)) return;
     is_read = is_read && found != json.end() && read_json_value(*found, member);
   });
   return is_read;

@@ -39,9 +39,10 @@ constexpr EnumRange<ShareRole> range_of(ShareRole) { return {ShareRole::own, Sha
 struct SharedItem {
   std::uint32_t item = 0;  // its index among the request's items: datasets, then the environment
   ShareRole role = ShareRole::own;
-  std::string key;   // as identified; empty for `own`
-  std::string path;  // absolute, of the tree or file in the cache; empty for `own`
-  std::string note;  // for the summary: "staged by job 4711", or why it is not shared
+  std::string key;           // as identified; empty for `own`
+  std::string path;          // absolute, of the tree or file in the cache; empty for `own`
+  std::string note;          // for the summary: "staged by job 4711", or why it is not shared
+  bool for_readers = false;  // the entry is for all who may read the source
 
   bool operator==(const SharedItem&) const = default;
 };
@@ -53,7 +54,11 @@ void each_field(Is<SharedItem> auto& shared, auto field) {
   field("key", shared.key);
   field("path", shared.path);
   field("note", shared.note);
+  field("for_readers", shared.for_readers);
 }
+
+// The journal of an earlier daemon does not have it.
+constexpr bool may_lack(const SharedItem&, std::string_view name) { return name == "for_readers"; }
 
 // Whether a request can have such an item. A request that says so in other words than
 // encode_request() is staged without sharing.

@@ -38,6 +38,9 @@ static void each_field(Order& order, auto field) {
     field("cache", order.cache);
     field("cache_never", order.cache_never);
     field("cache_min_age_s", order.cache_min_age_s);
+    field("for_readers", order.for_readers);
+    field("hands_over", order.hands_over);
+    field("only_item", order.only_item);
   }
   if constexpr (requires { order.on_failure; }) {
     field("leave_free_bytes", order.leave_free_bytes);

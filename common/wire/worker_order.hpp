@@ -39,7 +39,10 @@ inline constexpr int k_worker_delivered_fd = 9;
 // spool, both for reading and writing.
 inline constexpr int k_worker_board_fd = 10;
 inline constexpr int k_worker_spool_fd = 11;
-inline constexpr int k_worker_fds_end = 12;
+// For `identify`, `look` and `keep`: a socket between the first and one of the others
+// (daemon/worker/read/opened_sources.hpp).
+inline constexpr int k_worker_sources_fd = 12;
+inline constexpr int k_worker_fds_end = 13;
 
 // Prefix of a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
 inline constexpr char k_error_mark[] = "<3>";
@@ -57,9 +60,11 @@ enum class WorkerTask {
   push,      // stage_out of what has changed, while the job runs
   relay,     // beside `stage`: gets sources from other nodes of the job, and passes them on
   append,    // appends k_worker_request_fd's lines to the job's output
+  look,      // as the keeper: `identify` of the sources that this user's `identify` has opened
+  keep,      // as the keeper: `stage` of one item, from the sources that it has opened
 };
 constexpr EnumRange<WorkerTask> range_of(WorkerTask) {
-  return {WorkerTask::stage, WorkerTask::append};
+  return {WorkerTask::stage, WorkerTask::keep};
 }
 
 enum class JobOutcome { success, failure, unknown };
@@ -98,6 +103,10 @@ struct IdentifyOrder : OrderHead {
   std::string cache;                     // the path of the cache; empty: this node keeps nothing
   std::vector<std::string> cache_never;  // what lies below these directories is not kept
   std::uint64_t cache_min_age_s = 60;    // what was changed less than this before is not kept
+  // Whether what is kept is for all who may read the source; then the task is the keeper's.
+  bool for_readers = false;
+  bool hands_over = false;                // `identify`: open sources go to k_worker_sources_fd
+  std::uint32_t only_item = k_no_number;  // no other item of the request counts
 };
 
 struct StageOrder : IdentifyOrder {
@@ -166,14 +175,17 @@ struct AppendOrder : NoticeOrder {
   LinesTo lines_to = LinesTo::output;
 };
 
+struct LookOrder : IdentifyOrder {};
+struct KeepOrder : StageOrder {};
+
 struct MeasureOrder : OrderHead {};
 struct ProbeOrder : OrderHead {};
 struct CompareOrder : OrderHead {};
 
 // In the order of WorkerTask.
-using WorkerOrder =
-    std::variant<StageOrder, StageOutOrder, RemoveOrder, MeasureOrder, NoticeOrder, RecoverOrder,
-                 ProbeOrder, IdentifyOrder, CompareOrder, PushOrder, RelayOrder, AppendOrder>;
+using WorkerOrder = std::variant<StageOrder, StageOutOrder, RemoveOrder, MeasureOrder, NoticeOrder,
+                                 RecoverOrder, ProbeOrder, IdentifyOrder, CompareOrder, PushOrder,
+                                 RelayOrder, AppendOrder, LookOrder, KeepOrder>;
 static_assert(std::variant_size_v<WorkerOrder> ==
               static_cast<int>(range_of(WorkerTask()).last) + 1);
 

@@ -34,6 +34,7 @@
 #include "daemon/worker/sandbox/sandbox.hpp"
 #include "daemon/worker/share/compare_tree.hpp"
 #include "daemon/worker/share/identify.hpp"
+#include "daemon/worker/stage/keep.hpp"
 #include "daemon/worker/stage/stage.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
@@ -169,6 +170,22 @@ int serve(const RecoverOrder& order) {
 int serve(const IdentifyOrder& order) {
   return confined(order,
                   [&order](const StageRequest& request) { return run_identify(order, request); });
+}
+
+// The sources are received first: then no call of the sandbox is needed for it.
+int serve(const LookOrder& order) {
+  const auto items = receive_items(k_worker_sources_fd);
+  if (!items) return fail(items.error());
+  return confined(order,
+                  [&](const StageRequest& request) { return run_look(order, request, *items); });
+}
+
+int serve(const KeepOrder& order) {
+  auto items = receive_items(k_worker_sources_fd);
+  if (!items) return fail(items.error());
+  return confined(order, [&](const StageRequest& request) {
+    return run_keep(order, request, std::move(*items));
+  });
 }
 
 int serve(const RemoveOrder& order) {

@@ -147,7 +147,7 @@ fits() {
 @test "the scripts are fit for sh and leave slurmd alone" {
     shellcheck -s sh "$BATS_TEST_DIRNAME"/../../packaging/{deb/{preinst,postinst,prerm,postrm},rpm/{post,preun,postun}}
     rpm -qp --scripts "$RPM" >"$BATS_TEST_TMPDIR/rpm"
-    grep -q 'systemd-sysusers nodestage.conf' "$BATS_TEST_TMPDIR/rpm"
+    grep -q 'systemd-sysusers nodestage.conf nodestage-keeper.conf' "$BATS_TEST_TMPDIR/rpm"
     grep -q 'try-restart nodestaged.service' "$BATS_TEST_TMPDIR/rpm"
     run grep -hE '(systemctl|deb-systemd-invoke|service|kill).*slurm' "$BATS_TEST_TMPDIR/rpm" "$BATS_TEST_DIRNAME"/../../packaging/deb/*
     [ -z "$output" ]
@@ -181,6 +181,8 @@ fits() {
     printf 'root:x:0:\n' >"$root/etc/group"
     systemd-sysusers --root="$root" nodestage.conf
     grep -E '^nodestage:[x!*]:[0-9]{1,3}:[0-9]+:nodestage-peer:/:(/usr)?/s?bin/nologin$' "$root/etc/passwd"
+    systemd-sysusers --root="$root" nodestage-keeper.conf
+    grep -E '^nodestage-keeper:[x!*]:[0-9]{1,3}:[0-9]+:' "$root/etc/passwd"
     systemd-tmpfiles --root="$root" --create nodestage.conf
     [ "$(stat -c %a "$root/run/nodestage")" = 755 ]
     [ "$(stat -c %a "$root/var/lib/nodestage")" = 700 ]

@@ -182,7 +182,7 @@ TEST_CASE("an order for each task is blank, and is for that task") {
 // fields of all tasks into each order.
 TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each task needs") {
   const auto earlier = nlohmann::json::parse(
-      R"({"array_job":4294967295,"array_known":true,"array_task":3,)"
+      R"({"for_readers":true,"hands_over":true,"only_item":3,"array_job":4294967295,"array_known":true,"array_task":3,)"
       R"("cache":"/c","cache_min_age_s":61,"cache_never":["/n"],)"
       R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
       R"("extract_escaping":1,"extract_max_entries":1000000001,"extract_max_ratio":50001,)"
@@ -194,7 +194,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       R"("refuse_venv":"v","relay_file_systems":["nfs"],"relay_first_port":11,"relay_last_port":12,)"
       R"("relay_least_bytes":67108865,"relay_patience_s":13,"relay_plan_s":14,"relay_silence_s":15,)"
       R"("relay_window":4294967297,"restart":1,"sandbox":1,)"
-      R"("shared":[{"item":1,"key":"ab","note":"why","path":"/c","role":2}],"staged_ns":[0,5],"start_delay_ms":16,"stdout_path":"/o",)"
+      R"("shared":[{"for_readers":true,"item":1,"key":"ab","note":"why","path":"/c","role":2}],"staged_ns":[0,5],"start_delay_ms":16,"stdout_path":"/o",)"
       R"("threads":17,"tries":18,"uid":19,"user":"al\u00ef","venv_build":2,)"
       R"("venv_find_links":["/w"],"venv_installer":1,"venv_limit_s":3601,)"
       R"("venv_module_init":"/i","venv_uv":"/u","work_dir":"/x"})");
@@ -208,7 +208,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
   const std::string identify =
       " extract_escaping extract_special extract_max_entries extract_max_ratio extract_xattrs "
       "venv_build venv_installer venv_find_links venv_uv venv_module_init venv_limit_s cache "
-      "cache_never cache_min_age_s";
+      "cache_never cache_min_age_s for_readers hands_over only_item";
   const std::string stage =
       " leave_free_bytes start_delay_ms on_failure refuse_outputs refuse_venv shared is_again";
   const std::string notice = names + " stdout_path work_dir";
@@ -223,7 +223,9 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
                                            "",
                                            delivery + " push_all push_items push_names",
                                            relay,
-                                           notice + " lines_to"};
+                                           notice + " lines_to",
+                                           identify,
+                                           identify + stage + relay};
   for (std::size_t task = 0; task < fields.size(); ++task) {
     CAPTURE(task);
     auto whole = earlier;
@@ -254,6 +256,14 @@ TEST_CASE("a worker's order lacks what the daemon of an earlier release did not 
   REQUIRE(earlier);
   CHECK(std::get<StageOrder>(*earlier).extract.special == Special::skip);
   CHECK(head_of(*earlier).job == 7);
+  // Nor did it know of what is shared for all readers.
+  order.shared.push_back({0, ShareRole::link, "ab", "/c", "", true});
+  const auto for_one =
+      decode_order(nlohmann::json::parse(encode_order(order))
+                       .patch({{{"op", "remove"}, {"path", "/shared/0/for_readers"}}})
+                       .dump());
+  REQUIRE(for_one);
+  CHECK_FALSE(std::get<StageOrder>(*for_one).shared.at(0).for_readers);
   CHECK(head_of(*earlier).directory == order.directory);
   for (const char* field : {"task", "job", "restart", "gid", "directory"}) {
     CAPTURE(field);
@@ -275,8 +285,8 @@ TEST_CASE("a number that its field cannot hold makes a worker's order unreadable
     CHECK_FALSE(decode_order(with("job", number)));
   }
   CHECK_FALSE(decode_order(with("task", "1e40")));
-  CHECK(decode_order(with("task", "11")));
-  for (const char* number : {"12", "-1", "4294967296"})
+  CHECK(decode_order(with("task", "13")));
+  for (const char* number : {"14", "-1", "4294967296"})
     CHECK_FALSE(decode_order(with("task", number)));
   CHECK_FALSE(decode_order(with("extract_special", "2")));
   CHECK_FALSE(decode_order(with("leave_free_bytes", "-1")));

@@ -42,6 +42,8 @@ void Cache::load() {
 void Cache::loaded() {
   std::vector<std::string> names;
   for (const auto& [name, kept] : entries_) {
+    // It may have let in users whose jobs have ended.
+    if (kept.entry.for_readers && !let_in(kept)) log::error(about(kept.entry), "cannot be closed");
     if (kept.users.empty()) names.push_back(name);
   }
   for (const std::string& name : names) unused(name);
@@ -51,7 +53,33 @@ void Cache::settings_changed() {
   const bool is_on = at_.config.cache.enabled && at_.areas.cache_fault().empty();
   refusal_ = is_on ? "" : "this node keeps no shared data";
   if (at_.boot.empty()) refusal_ = "this node's kernel has no boot id";
+  find_keeper();
   look_after();
+}
+
+void Cache::find_keeper() {
+  keeper_.reset();
+  if (at_.config.cache.scope == ShareScope::user || !refusal_.empty()) return;
+  const std::string& name = at_.config.cache.keeper;
+  const auto user = local_user(name);
+  if (!user || user->uid == 0 || user->gid == 0)
+    return log::error(
+        "cache.scope is \"readers\", but /etc/passwd has no user '{}' (cache.keeper) other than "
+        "root: what is kept is for one user each",
+        name);
+  const auto peer = local_user(at_.config.peer.user);
+  if (peer && peer->uid == user->uid)
+    return log::error(
+        "cache.keeper and peer.user are the same user: what is kept is for one user "
+        "each");
+  keeper_ = user;
+}
+
+// No group and nobody else gets in, so an ACL that is too long or cannot be made keeps users out.
+Status Cache::let_in(const Kept& kept) {
+  std::set<std::uint32_t> uids;
+  for (const auto& [job, uid] : kept.users) uids.insert(uid);
+  return area_.let_in(kept.entry, uids);
 }
 
 void Cache::add(CacheEntry entry) {
@@ -89,7 +117,8 @@ Status Cache::reserve(CacheEntry& entry) {
   return area_.reserve(entry);
 }
 
-Status Cache::publish(CacheEntry entry, int job_fd, const std::string& destination) {
+Status Cache::publish(CacheEntry entry, std::uint32_t uid, int job_fd,
+                      const std::string& destination) {
   const JobKey job = entry.made_by;
   const CacheEntry* known = find(entry.name);
   const bool is_done = known != nullptr && known->made_by == job;
@@ -101,8 +130,7 @@ Status Cache::publish(CacheEntry entry, int job_fd, const std::string& destinati
   }
   const std::string name = entry.name;
   if (!is_done) add(std::move(entry));
-  use(name, job);
-  return {};
+  return use(name, job, uid);
 }
 
 // Times of files are those of the kernel's last tick: what is changed within the tick of the
@@ -116,16 +144,26 @@ bool Cache::is_settled(const std::string& name) const {
          found->second.entry.changed;
 }
 
-void Cache::use(const std::string& name, const JobKey& job) {
+Status Cache::use(const std::string& name, const JobKey& job, std::uint32_t uid) {
   const auto found = entries_.find(name);
-  if (found == entries_.end() || !found->second.users.insert(job).second) return;
-  found->second.entry.used_at = at_.loop.wall_s();
-  area_.touch(found->second.entry);
+  if (found == entries_.end() || !found->second.users.emplace(job, uid).second) return {};
+  Kept& kept = found->second;
+  Status entered = kept.entry.for_readers ? let_in(kept) : Status();
+  if (!entered) {
+    log::error(about(kept.entry), "cannot be opened for uid {}: {}", uid, entered.error().what);
+    kept.users.erase(job);
+    return entered;
+  }
+  kept.entry.used_at = at_.loop.wall_s();
+  area_.touch(kept.entry);
+  return {};
 }
 
-void Cache::hit(const std::string& name) {
+void Cache::hit(const std::string& name, std::uint32_t uid) {
   const auto found = entries_.find(name);
   if (found == entries_.end()) return;
+  if (found->second.entry.for_readers && found->second.entry.made_for != uid)
+    ++at_.counters.cache.hits_of_others;
   ++found->second.hits;
   ++at_.counters.cache.hits;
   at_.counters.cache.bytes_not_read =
@@ -137,6 +175,8 @@ void Cache::release(const JobKey& job) {
   for (auto& [name, kept] : entries_) {
     if (kept.users.erase(job) == 0) continue;
     kept.entry.used_at = at_.loop.wall_s();
+    if (kept.entry.for_readers && !let_in(kept))
+      log::error(about(kept.entry), "cannot be closed for a user whose job has ended");
     area_.touch(kept.entry);
     if (kept.users.empty()) left.push_back(name);
   }
@@ -254,6 +294,8 @@ void Cache::look() {
       evict(at, "it could not be removed before");
     else if (kept.users.empty() && !at_.config.cache.enabled)
       evict(at, "cache.enabled");
+    else if (kept.users.empty() && kept.entry.for_readers && !keeper_)
+      evict(at, "cache.scope");
     else if (kept.users.empty() && kept.entry.used_at + at_.config.cache.max_age_s < now)
       evict(at, "cache.max_age");
     at = next;
@@ -298,8 +340,8 @@ CacheRow Cache::row_of(const Kept& kept) const {
   CacheRow row;
   row.name = entry.name;
   row.uid = entry.uid;
-  row.user = printable(entry.user);
-  row.what = entry.what;
+  row.user = entry.for_readers ? "-" : printable(entry.user);
+  row.what = entry.what + (entry.for_readers ? " (readers)" : "");
   row.source = entry.source;
   row.path = area_.path_of(entry);
   row.job = entry.made_by.job;
@@ -313,10 +355,17 @@ CacheRow Cache::row_of(const Kept& kept) const {
   return row;
 }
 
+// Of an entry for readers, a user learns what that user's jobs use, and not where another one
+// found its source.
 std::vector<CacheRow> Cache::rows(std::uint32_t uid) const {
   std::vector<CacheRow> rows;
   for (const auto& [name, kept] : entries_) {
-    if (uid == 0 || uid == kept.entry.uid) rows.push_back(row_of(kept));
+    const bool uses = kept.entry.for_readers &&
+                      std::any_of(kept.users.begin(), kept.users.end(),
+                                  [uid](const auto& user) { return user.second == uid; });
+    if (uid != 0 && uid != kept.entry.uid && !uses) continue;
+    CacheRow& row = rows.emplace_back(row_of(kept));
+    if (uses && uid != kept.entry.made_for) row.source = kept.entry.tree;
   }
   return rows;
 }

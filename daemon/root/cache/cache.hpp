@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/os/local_user.hpp"
 #include "common/settings/config.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/space_claim.hpp"
@@ -46,6 +47,8 @@ class Cache {
 
   // Returns why nothing is kept on this node; "" if entries are.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
+  // The user of what is kept for all who may read its source; none where nothing is.
+  [[nodiscard]] const std::optional<LocalUser>& keeper() const { return keeper_; }
 
   // Returns the entry; null if there is none that further jobs may use.
   [[nodiscard]] const CacheEntry* find(const std::string& name) const;
@@ -61,17 +64,18 @@ class Cache {
   void abandon(const CacheEntry& entry) {
     if (!entries_.contains(entry.name)) static_cast<void>(!area_.discard(entry));
   }
-  // Publishes the entry (CacheArea::publish()), which entry.made_by then uses. Does nothing for
-  // what that job has published already.
-  Status publish(CacheEntry entry, int job_fd, const std::string& destination);
+  // Publishes the entry (CacheArea::publish()), which entry.made_by, of that user, then uses. Does
+  // nothing for what that job has published already.
+  Status publish(CacheEntry entry, std::uint32_t uid, int job_fd, const std::string& destination);
 
   // Returns whether a change from now on will be seen as one; true if there is no entry. Until
   // then, some milliseconds, no job may run that uses it.
   [[nodiscard]] bool is_settled(const std::string& name) const;
 
-  // Notes that the job uses the entry until release(). Does nothing where there is none.
-  void use(const std::string& name, const JobKey& job);
-  void hit(const std::string& name);  // counts it
+  // Notes that the job, of that user, uses the entry until release(), and lets the user in. Does
+  // nothing where there is none. A fault: the user cannot be let in.
+  Status use(const std::string& name, const JobKey& job, std::uint32_t uid);
+  void hit(const std::string& name, std::uint32_t uid);  // counts it
   void release(const JobKey& job);
 
   // Returns how much of that file system make_room() can free, at most.
@@ -81,6 +85,22 @@ class Cache {
   bool make_room();
   bool make_room_of(std::uint32_t uid);
 
+  // Of an entry for readers: the directory in which its keeper stages it, its path, and its
+  // removal.
+  [[nodiscard]] Result<Fd> make_work(const CacheEntry& entry) const {
+    return area_.make_work(entry);
+  }
+  [[nodiscard]] Result<Fd> open_work(const CacheEntry& entry) const {
+    return area_.open_work(entry);
+  }
+  [[nodiscard]] std::string work_path(const CacheEntry& entry) const {
+    return area_.work_path(entry);
+  }
+  void remove_work(const CacheEntry& entry) const {
+    area_.remove_work(entry);
+    at_.trash.sweep();
+  }
+
   // Returns what `uid` may see (root: all). drop() removes those named, all if none is.
   [[nodiscard]] std::vector<CacheRow> rows(std::uint32_t uid) const;
   std::vector<CacheRow> drop(std::uint32_t uid, const std::vector<std::string>& names);
@@ -89,7 +109,7 @@ class Cache {
  private:
   struct Kept {
     CacheEntry entry;
-    std::set<JobKey> users;
+    std::map<JobKey, std::uint32_t> users;  // and whose job it is
     std::uint64_t hits = 0;
     std::string fault;  // not empty: it does not count any more, and goes when its users have gone
     bool is_stuck = false;  // it could not be removed, and is tried again
@@ -97,6 +117,8 @@ class Cache {
   };
   using Entries = std::map<std::string, Kept>;
   static bool can_go(const Kept& kept) { return kept.users.empty() && !kept.is_stuck; }
+  void find_keeper();
+  Status let_in(const Kept& kept);
   void add(CacheEntry entry);
   void unused(const std::string& name);
   void compared(const std::string& name, ChangeTime before, const std::string& fault);
@@ -117,6 +139,7 @@ class Cache {
                                   const std::string& fault) { compared(name, before, fault); }};
   Entries entries_;
   std::string refusal_;
+  std::optional<LocalUser> keeper_;
   std::optional<Loop::TimerId> timer_;
   std::optional<Clock::time_point>
       pressed_since_;  // the disk lacks free space, or the last entry went

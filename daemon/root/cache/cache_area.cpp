@@ -11,6 +11,7 @@
 #include "common/os/boot_id.hpp"
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
+#include "common/os/posix_acl.hpp"
 #include "common/os/wall_clock.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/root/basis/log.hpp"
@@ -21,6 +22,7 @@ namespace {
 constexpr int k_directory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 constexpr const char* k_record = ".record";
 constexpr const char* k_draft = ".draft";
+constexpr const char* k_work = ".work";
 constexpr std::size_t k_max_record = 64 * 1024;
 constexpr mode_t k_write_bits = 0222;
 
@@ -90,7 +92,11 @@ std::optional<CacheEntry> CacheArea::load_entry(const std::string& name) {
   }
   CacheEntry rest = entry.value_or(CacheEntry{});
   rest.directory = name;
-  if (!entry && directory) {
+  struct stat of_keeper {};
+  if (directory && name.ends_with(k_work) && ::fstat(directory->get(), &of_keeper) == 0) {
+    rest.uid = of_keeper.st_uid;
+    rest.gid = of_keeper.st_gid;
+  } else if (!entry && directory) {
     rest.tree = only_name(directory->get());
     if (const auto info = look(directory->get(), rest.tree)) {
       rest.uid = info->st_uid;
@@ -127,10 +133,11 @@ Status CacheArea::reserve(CacheEntry entry) {
 }
 
 Status CacheArea::make(const CacheEntry& entry) const {
-  if (::mkdirat(areas_.cache_fd(), entry.directory.c_str(), 0711) != 0)
+  const mode_t mode = entry.for_readers ? 0700 : 0711;
+  if (::mkdirat(areas_.cache_fd(), entry.directory.c_str(), mode) != 0)
     return system_error(entry.directory);
   TRY_ASSIGN(const Fd directory, open_at(areas_.cache_fd(), entry.directory, k_directory));
-  if (::fchmod(directory.get(), 0711) != 0 ||
+  if (::fchmod(directory.get(), mode) != 0 ||
       ::symlinkat(path_of(entry).c_str(), directory.get(), entry.tree.c_str()) != 0 ||
       ::fchownat(directory.get(), entry.tree.c_str(), entry.uid, entry.gid, AT_SYMLINK_NOFOLLOW) !=
           0)
@@ -224,6 +231,35 @@ Status CacheArea::discard_directory(int directory_fd, const CacheEntry& entry) {
   TRY(areas_.move_to_trash(areas_.cache_fd(), entry.directory, entry.uid, entry.gid));
   if (::fchown(directory_fd, entry.uid, entry.gid) != 0) return system_error(entry.directory);
   return {};
+}
+
+std::string CacheArea::work_path(const CacheEntry& entry) const {
+  return areas_.cache_path() + "/" + entry.directory + k_work;
+}
+
+// In the cache, where root alone makes names.
+Result<Fd> CacheArea::make_work(const CacheEntry& entry) const {
+  const std::string name = entry.directory + k_work;
+  if (::mkdirat(areas_.cache_fd(), name.c_str(), 0700) != 0) return system_error(name);
+  TRY_ASSIGN(Fd made, open_at(areas_.cache_fd(), name, k_directory));
+  if (::fchown(made.get(), entry.uid, entry.gid) != 0) return system_error(name);
+  return made;
+}
+
+Result<Fd> CacheArea::open_work(const CacheEntry& entry) const {
+  return open_at(areas_.cache_fd(), entry.directory + k_work, k_directory);
+}
+
+void CacheArea::remove_work(const CacheEntry& entry) const {
+  const std::string name = entry.directory + k_work;
+  if (::unlinkat(areas_.cache_fd(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return;
+  const Status moved = areas_.move_to_trash(areas_.cache_fd(), name, entry.uid, entry.gid);
+  if (!moved) log::error("{} cannot be removed: {}", work_path(entry), moved.error().what);
+}
+
+Status CacheArea::let_in(const CacheEntry& entry, const std::set<std::uint32_t>& uids) const {
+  TRY_ASSIGN(const Fd directory, open_at(areas_.cache_fd(), entry.directory, k_directory));
+  return nodestage::let_in(directory.get(), uids);
 }
 
 Result<Fd> CacheArea::open_tree(const CacheEntry& entry) const {

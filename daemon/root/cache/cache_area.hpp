@@ -4,12 +4,16 @@
 // The way of an entry, so that after a crash at any moment nothing counts that is not whole:
 //   reserve()  a draft of its record, and its directory, with a link to itself as the tree
 //   publish()  the tree and the link change places, in one step; then the draft becomes the record
+//   make_work() of an entry for readers, a directory beside it, DIRECTORY.work, which is removed
+//   when
+//              the tree is in place
 //   discard()  the record is removed first, then the tree is moved to the trash in its directory
 // Nothing is synced: an entry counts for the boot that made it, and after a power loss that is
 // over.
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +46,15 @@ class CacheArea {
   Status publish(CacheEntry& entry, int job_fd, const std::string& destination);
   // Removes the entry. Succeeds when there is none.
   Status discard(const CacheEntry& entry);
+
+  // Of an entry for readers: makes the directory, of its own user, in which it is staged, and
+  // removes it with what is left in it.
+  [[nodiscard]] Result<Fd> make_work(const CacheEntry& entry) const;
+  [[nodiscard]] Result<Fd> open_work(const CacheEntry& entry) const;
+  [[nodiscard]] std::string work_path(const CacheEntry& entry) const;
+  void remove_work(const CacheEntry& entry) const;
+  // Lets exactly these users enter an entry for readers.
+  [[nodiscard]] Status let_in(const CacheEntry& entry, const std::set<std::uint32_t>& uids) const;
 
   // Opens the tree for `compare`; a regular file for reading, too.
   [[nodiscard]] Result<Fd> open_tree(const CacheEntry& entry) const;

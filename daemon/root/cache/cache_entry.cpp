@@ -31,6 +31,8 @@ static void each_field(Is<CacheEntry> auto& entry, auto field) {
   field("boot", entry.boot);
   field("changed_s", entry.changed.seconds);
   field("changed_ns", entry.changed.nanoseconds);
+  field("for_readers", entry.for_readers);
+  field("made_for", entry.made_for);
 }
 
 namespace {
@@ -84,7 +86,9 @@ Result<CacheEntry> decode_entry(std::string_view text) {
   fields.read("version", version);
   if (fields.status() && version != k_version) return Error{EINVAL, "is of another version"};
   CacheEntry entry;
-  fields.read_record(entry, [](std::string_view) { return true; });
+  // Records of 0.1.0's first builds have not the last two.
+  fields.read_record(
+      entry, [](std::string_view field) { return field != "for_readers" && field != "made_for"; });
   entry.name = entry.directory;
   if (fields.has("entry")) fields.read("entry", entry.name);
   TRY(fields.status());

@@ -41,6 +41,9 @@ struct CacheEntry {
   // The change time of the tree's top when it was published; 0: not known.
   ChangeTime changed;
   std::uint64_t used_at = 0;  // not in the record, but the time of its directory
+  // For all who may read its source: the uid is the keeper's, and made_for that of the job's user.
+  bool for_readers = false;
+  std::uint32_t made_for = 0;
 };
 
 // Returns the name of the user's entry with that key; "" if it is no key.

@@ -11,9 +11,18 @@ namespace nodestage {
 namespace {
 
 constexpr unsigned k_most_failures = 2;
+constexpr const char* k_no_way_in = "this node's file system cannot let one more user in";
+constexpr const char* k_for_all = ", for all who may read it";
 constexpr std::uint64_t k_longest_pause_ms = 24ULL * 3600 * 1000;
 
 std::string text_of(const JobKey& key) { return "job " + std::to_string(key.job); }
+
+// Why the keeper's tree is not kept.
+std::string why_not_kept(const WorkerStatus& status) {
+  if (!status.cause.empty()) return printable(status.cause, Newlines::join);
+  return status.items.empty() ? "nothing was staged"
+                              : printable(field_text(status.items[0].note), Newlines::join);
+}
 
 bool is_done(const ItemRecord& item) { return state_of(item) == ItemState::done; }
 
@@ -54,45 +63,77 @@ void Sharing::ask(const JobRecord& record) {
 Turns::Begun Sharing::identify(const JobKey& key) {
   JobRecord* record = at_.table.find(key);
   if (record == nullptr || record->state != JobState::queued) return Turns::Begun::no;
+  // Its word is about what could be opened then.
+  at_.files.forget_status(key, WorkerTask::look);
   const auto directory = at_.files.directory(*record);
   Status started;
   if (directory) {
     WorkerStart start = at_.workers.order(*record, WorkerTask::identify);
     start.directory_fd = directory->get();
-    if (refusal(*record).empty()) std::get<IdentifyOrder>(start.order).cache = at_.cache.path();
-    started = at_.workers.start(
-        *record, start, at_.workers.bounds(*record, WorkerTask::identify),
-        [this, uid = record->begin.uid](const JobKey& ended, const WorkerEnd& end) {
-          identified(ended, uid, end);
-        });
+    const auto on_end = [this, uid = record->begin.uid](const JobKey& ended, const WorkerEnd& end) {
+      identified(ended, uid, end);
+    };
+    Fd sources;
+    if (refusal(*record).empty()) {
+      std::get<IdentifyOrder>(start.order).cache = at_.cache.path();
+      sources = at_.keeping.look(*record, start, on_end);
+    }
+    started = at_.workers.start(*record, start, at_.workers.bounds(*record, WorkerTask::identify),
+                                on_end);
+    // Without it, `look` ends at once, and says nothing.
+    if (!started) at_.workers.kill(key, WorkerTask::look);
   } else {
     started = directory.error();
   }
-  if (started) return Turns::Begun::yes;
+  if (started || at_.workers.is_working(key, WorkerTask::look)) return Turns::Begun::yes;
   // The staging itself reports what is wrong.
   log::warn(about(*record), "its shared items cannot be identified: {}", started.error().what);
   at_.loop.after(std::chrono::milliseconds(0), [this, key] { conclude(key); });
   return Turns::Begun::no;
 }
 
+// After both processes, where there are two.
 void Sharing::identified(const JobKey& key, std::uint32_t uid, const WorkerEnd& end) {
+  if (at_.workers.is_working(key, WorkerTask::identify) ||
+      at_.workers.is_working(key, WorkerTask::look))
+    return;
   JobRecord* record = at_.table.find(key);
   if (record != nullptr && record->state == JobState::queued) {
-    const WorkerStatus status = at_.files.status(key, WorkerTask::identify);
-    if (status.phase != WorkerPhase::done)
+    if (at_.files.status(key, WorkerTask::identify).phase != WorkerPhase::done)
       log::warn(about(*record), "its shared items were not identified: the process {}", end.text);
-    if (await_settled(key, status)) return turns_.end(uid, key);
-    Asker asker;
-    asker.turn = next_turn_++;
-    asker.items = status.items.size();
-    for (std::uint32_t i = 0; i < status.items.size(); ++i) {
-      if ((status.items[i].flags & k_item_shared) != 0)
-        asker.wants.push_back(want_of(*record, status.items[i], i));
-    }
-    askers_.insert_or_assign(key, std::move(asker));
-    settle(key);
+    take_keys(*record);
   }
   turns_.end(uid, key);
+}
+
+// What the keeper has found out comes before what the user's process says of the same item.
+void Sharing::take_keys(JobRecord& record) {
+  const JobKey key = record.key();
+  const WorkerStatus status = at_.files.status(key, WorkerTask::identify);
+  const WorkerStatus keepers =
+      at_.cache.keeper() ? at_.files.status(key, WorkerTask::look) : WorkerStatus{};
+  if (await_settled(key, status)) return;
+  Asker asker;
+  asker.turn = next_turn_++;
+  asker.items = status.items.size();
+  for (std::uint32_t i = 0; i < status.items.size(); ++i) {
+    if ((status.items[i].flags & k_item_shared) == 0) continue;
+    if (i < keepers.items.size()) {
+      Want want = want_of(record, keepers.items[i], i, true);
+      if (want.is_open) {
+        asker.wants.push_back(std::move(want));
+        continue;
+      }
+    }
+    asker.wants.push_back(want_of(record, status.items[i], i, false));
+  }
+  askers_.insert_or_assign(key, std::move(asker));
+  settle(key);
+}
+
+std::string Sharing::name_of(const JobRecord& record, const SharedItem& shared) const {
+  if (!shared.for_readers) return entry_name(record.begin.uid, shared.key);
+  return at_.cache.keeper() ? entry_name(at_.cache.keeper()->uid, shared.key) : std::string();
 }
 
 // Waiting costs less than staging for this job alone, and again for each further one.
@@ -116,16 +157,14 @@ bool Sharing::await_settled(const JobKey& key, const WorkerStatus& status) {
   return true;
 }
 
-Sharing::Want Sharing::want_of(const JobRecord& record, const ItemRecord& item,
-                               std::uint32_t index) const {
+Sharing::Want Sharing::want_of(const JobRecord& record, const ItemRecord& item, std::uint32_t index,
+                               bool for_readers) const {
   Want want;
   want.shared.item = index;
+  want.shared.for_readers = for_readers;
   CacheEntry& entry = want.entry;
   want.shared.key = field_text(item.name);
-  entry.name = entry_name(record.begin.uid, want.shared.key);
-  entry.uid = record.begin.uid;
-  entry.gid = record.begin.gid;
-  entry.user = record.begin.user;
+  set_owner(record, want.shared, entry);
   entry.tree = field_text(item.what);
   entry.source = printable(field_text(item.source));
   entry.source_bytes = item.bytes_total;
@@ -135,6 +174,18 @@ Sharing::Want Sharing::want_of(const JobRecord& record, const ItemRecord& item,
   want.shared.key.clear();
   want.shared.note = printable(field_text(item.note), Newlines::join);
   return want;
+}
+
+void Sharing::set_owner(const JobRecord& record, const SharedItem& shared,
+                        CacheEntry& entry) const {
+  const LocalUser user{record.begin.uid, record.begin.gid};
+  const LocalUser owner = shared.for_readers ? at_.cache.keeper().value_or(LocalUser{}) : user;
+  entry.name = entry_name(owner.uid, shared.key);
+  entry.uid = owner.uid;
+  entry.gid = owner.gid;
+  entry.user = shared.for_readers ? "" : record.begin.user;
+  entry.for_readers = shared.for_readers;
+  entry.made_for = record.begin.uid;
 }
 
 // Why nothing is kept for this job; empty when it can be.
@@ -169,11 +220,11 @@ void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
     shared = {shared.item, ShareRole::own, "", "", why};
   };
   if (const CacheEntry* kept = at_.cache.find(want.entry.name)) {
+    if (!at_.cache.use(kept->name, key, record.begin.uid)) return own(k_no_way_in);
     want.is_open = false;
     shared.role = ShareRole::link;
     shared.path = at_.cache.path_of(*kept);
-    shared.note = "staged by " + text_of(kept->made_by);
-    at_.cache.use(kept->name, key);
+    shared.note = "staged by " + text_of(kept->made_by) + (shared.for_readers ? k_for_all : "");
     return;
   }
   if (const std::string why = refusal(record); !why.empty()) return own(why);
@@ -208,7 +259,7 @@ void Sharing::conclude(const JobKey& key) {
       if (want.shared.role == ShareRole::lead) ++counts.misses;
       if (want.shared.role == ShareRole::own) ++counts.refused;
       if (want.shared.role != ShareRole::link) continue;
-      at_.cache.hit(want.entry.name);
+      at_.cache.hit(want.entry.name, record->begin.uid);
       ++links;
     }
   }
@@ -238,9 +289,10 @@ Status Sharing::staged(JobRecord& record, const WorkerStatus& status, Report rep
   const JobKey key = record.key();
   Status fault;
   for (SharedItem& shared : record.shared) {
-    const std::string name = entry_name(record.begin.uid, shared.key);
+    const std::string name = name_of(record, shared);
     const auto fill = fills_.find(name);
-    if (shared.role != ShareRole::lead || fill == fills_.end() || !fill->second.is_led_by(key))
+    if (shared.role != ShareRole::lead || shared.for_readers || fill == fills_.end() ||
+        !fill->second.is_led_by(key))
       continue;
     const ItemRecord item =
         shared.item < status.items.size() ? status.items[shared.item] : ItemRecord{};
@@ -263,18 +315,71 @@ Status Sharing::staged(JobRecord& record, const WorkerStatus& status, Report rep
   return fault;
 }
 
-Status Sharing::keep(const JobRecord& record, const ItemRecord& item, CacheEntry entry) {
+Status Sharing::publish(const JobRecord& record, const ItemRecord& item, CacheEntry entry,
+                        int directory, const std::string& path) {
   entry.what = printable(field_text(item.what));
   entry.bytes = item.bytes_written;
   entry.files = item.files;
+  return at_.cache.publish(std::move(entry), record.begin.uid, directory,
+                           destination_in(item, path));
+}
+
+Status Sharing::keep(const JobRecord& record, const ItemRecord& item, CacheEntry entry) {
   TRY_ASSIGN(const Fd directory, at_.files.directory(record));
-  Status kept =
-      at_.cache.publish(entry, directory.get(), destination_in(item, at_.files.path(record)));
+  Status kept = publish(record, item, entry, directory.get(), at_.files.path(record));
   if (kept) return kept;
   log::error(about_item(record, entry.source), "cannot be kept for further jobs: {}",
              kept.error().what);
   if (kept.error().code == EXDEV || kept.error().code == EINVAL) broken_.insert(record.begin.uid);
   return kept;
+}
+
+// ---- what the keeper stages
+
+const SharedItem* Sharing::next_to_keep(const JobRecord& record) const {
+  const auto next =
+      std::find_if(record.shared.begin(), record.shared.end(), [](const SharedItem& shared) {
+        return shared.role == ShareRole::lead && shared.for_readers;
+      });
+  return next == record.shared.end() ? nullptr : &*next;
+}
+
+const CacheEntry* Sharing::reserved_for(const JobRecord& record, const SharedItem& shared) const {
+  const auto fill = fills_.find(name_of(record, shared));
+  const bool leads = fill != fills_.end() && fill->second.is_led_by(record.key());
+  return leads ? &fill->second.entry : nullptr;
+}
+
+void Sharing::kept(JobRecord& record, const WorkerStatus& status, const std::string& fault) {
+  const auto next =
+      std::find_if(record.shared.begin(), record.shared.end(), [](const SharedItem& shared) {
+        return shared.role == ShareRole::lead && shared.for_readers;
+      });
+  if (next == record.shared.end()) return;
+  const CacheEntry* reserved = reserved_for(record, *next);
+  const std::string name = name_of(record, *next);
+  Status done = reserved == nullptr ? Status(Error{ENOENT, "its entry was given up"})
+                : fault.empty()     ? Status()
+                                    : Status(Error{EIO, fault});
+  if (done) {
+    const bool is_whole = status.phase == WorkerPhase::done && status.items.size() == 1 &&
+                          is_done(status.items[0]) && (status.items[0].flags & k_item_whole) != 0;
+    const auto work =
+        is_whole ? at_.cache.open_work(*reserved) : Result<Fd>(Error{EIO, why_not_kept(status)});
+    done = work ? publish(record, status.items[0], *reserved, work->get(),
+                          at_.cache.work_path(*reserved))
+                : Status(work.error());
+  }
+  if (done) {
+    next->role = ShareRole::link;
+    next->note = std::string("staged just now") + k_for_all;
+    return lead_ended(name, Failure::none);
+  }
+  log::warn(about_item(record, reserved == nullptr ? "" : reserved->source),
+            "not kept for all who may read it: {}", done.error().what);
+  if (reserved != nullptr) at_.cache.abandon(*reserved);
+  *next = {next->item, ShareRole::own, "", "", "it could not be kept for others"};
+  lead_ended(name, Failure::counts);
 }
 
 void Sharing::lead_ended(const std::string& name, Failure failure) {
@@ -299,7 +404,7 @@ void Sharing::give_up(const JobKey& key, Failure failure) {
 
 bool Sharing::is_settled(const JobRecord& record) const {
   return std::all_of(record.shared.begin(), record.shared.end(), [&](const SharedItem& shared) {
-    return at_.cache.is_settled(entry_name(record.begin.uid, shared.key));
+    return at_.cache.is_settled(name_of(record, shared));
   });
 }
 
@@ -319,7 +424,7 @@ bool Sharing::leads(const JobKey& key) const {
 
 void Sharing::release(const JobRecord& record) {
   const JobKey key = record.key();
-  at_.workers.kill(key, WorkerTask::identify);
+  at_.keeping.kill(key);
   give_up(key, Failure::none);
   at_.cache.release(key);
   plain_.erase(key);
@@ -331,19 +436,30 @@ void Sharing::carry_on(const JobRecord& record) {
   for (const SharedItem& shared : record.shared) {
     Fill fill;
     CacheEntry& entry = fill.entry;
-    entry.name = entry_name(record.begin.uid, shared.key);
-    if (entry.name.empty()) continue;
-    at_.cache.use(entry.name, record.key());
+    if (name_of(record, shared).empty()) continue;
+    set_owner(record, shared, entry);
+    const Status used = at_.cache.use(entry.name, record.key(), record.begin.uid);
+    if (!used) log::error(about(record), "can no longer enter {}", shared.path);
     if (shared.role != ShareRole::lead) continue;
     entry.tree = last_part(shared.path);
     entry.directory = last_part(shared.path.substr(0, shared.path.rfind('/')));
-    entry.uid = record.begin.uid;
-    entry.gid = record.begin.gid;
-    entry.user = record.begin.user;
     entry.made_by = record.key();
     fill.has_leader = true;
     fills_.insert_or_assign(entry.name, std::move(fill));
   }
+}
+
+// "data.tar (45 %), which is staged for all who may read it"
+std::string Sharing::kept_now(const JobKey& key) const {
+  const WorkerStatus status = at_.workers.status(key, WorkerTask::keep);
+  if (status.items.empty()) return "what is staged for all who may read it";
+  const ItemRecord& item = status.items[0];
+  const std::uint64_t percent =
+      item.bytes_total == 0
+          ? 0
+          : std::min<std::uint64_t>(item.bytes_read, item.bytes_total) * 100 / item.bytes_total;
+  return last_part(printable(field_text(item.source))) + " (" + std::to_string(percent) +
+         " %), which is staged" + k_for_all;
 }
 
 std::optional<Sharing::Awaited> Sharing::awaited(const JobKey& key) const {
@@ -357,6 +473,7 @@ std::optional<Sharing::Awaited> Sharing::awaited(const JobKey& key) const {
 }
 
 std::string Sharing::waits_for(const JobKey& key) const {
+  if (at_.workers.is_working(key, WorkerTask::keep)) return kept_now(key);
   const auto settling = settling_.find(key);
   if (settling != settling_.end() && !settling->second.empty())
     return settling->second + ", which was just changed, to stay as it is for a while";

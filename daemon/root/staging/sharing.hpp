@@ -18,6 +18,7 @@
 
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache.hpp"
+#include "daemon/root/staging/keeping.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
@@ -41,6 +42,7 @@ class Sharing {
     Cache& cache;
     Counters& counters;
     OnDecided decided;
+    Keeping& keeping;
   };
   explicit Sharing(const Places& places) : at_(places) {}
   Sharing(const Sharing&) = delete;
@@ -59,6 +61,15 @@ class Sharing {
   // lead nowhere, so it must stage again.
   enum class Report { more, last };
   Status staged(JobRecord& record, const WorkerStatus& status, Report report);
+  // The next item of the job that is to be kept for all who may read its source, and is not yet;
+  // null: none. The job stages when there are none. The keeper stages it (Keeping::keep()), and
+  // kept() takes its report. If that failed, the job stages it for itself.
+  [[nodiscard]] const SharedItem* next_to_keep(const JobRecord& record) const;
+  // The entry that was reserved for it; null if it has been given up.
+  [[nodiscard]] const CacheEntry* reserved_for(const JobRecord& record,
+                                               const SharedItem& shared) const;
+  void kept(JobRecord& record, const WorkerStatus& status, const std::string& fault);
+
   // Whether the job may run with what it uses: see Cache::is_settled().
   [[nodiscard]] bool is_settled(const JobRecord& record) const;
   // Lets others lead, as the job's staging has failed. The caller saves the record.
@@ -102,19 +113,26 @@ class Sharing {
     JobKey leader;
     std::string source;
   };
+  [[nodiscard]] std::string kept_now(const JobKey& key) const;
   [[nodiscard]] std::optional<Awaited> awaited(const JobKey& key) const;
 
   Turns::Begun identify(const JobKey& key);
   void identified(const JobKey& key, std::uint32_t uid, const WorkerEnd& end);
+  // The name, and whose it is.
+  void set_owner(const JobRecord& record, const SharedItem& shared, CacheEntry& entry) const;
+  void take_keys(JobRecord& record);
+  [[nodiscard]] std::string name_of(const JobRecord& record, const SharedItem& shared) const;
   void ask(const JobRecord& record);
   bool await_settled(const JobKey& key, const WorkerStatus& status);
-  [[nodiscard]] Want want_of(const JobRecord& record, const ItemRecord& item,
-                             std::uint32_t index) const;
+  [[nodiscard]] Want want_of(const JobRecord& record, const ItemRecord& item, std::uint32_t index,
+                             bool for_readers) const;
   void settle(const JobKey& key);
   void settle(const JobRecord& record, Asker& asker, Want& want);
   void conclude(const JobKey& key);
   void go_on(const std::string& name);
   Status keep(const JobRecord& record, const ItemRecord& item, CacheEntry entry);
+  Status publish(const JobRecord& record, const ItemRecord& item, CacheEntry entry, int directory,
+                 const std::string& path);
   void lead_ended(const std::string& name, Failure failure);
   void give_up(const JobKey& key, Failure failure);
   [[nodiscard]] std::string refusal(const JobRecord& record) const;

@@ -61,8 +61,9 @@ class Staging {
   void identify(JobRecord& record) { sharing_.decide(record); }
   // Puts the job into the queue. Reports `turn` when it has a place.
   void await_turn(const JobRecord& record) { queue_.push(record.key(), record.begin.uid); }
-  // Starts a worker that stages. Reports `ready` or `failed`; or `unstaged`, if what it has staged
-  // does not count.
+  // Has the keeper stage what is kept for all who may read it, while the job is queued and has a
+  // place; then starts a worker that stages. Reports `ready` or `failed`; or `unstaged`, if what it
+  // has staged does not count.
   void stage(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
 
@@ -98,6 +99,9 @@ class Staging {
  private:
   void seek_directory(const JobKey& key, Clock::time_point give_up);
   void take_turn(const JobKey& key);
+  bool keep_next(JobRecord& record);
+  Status start_keep(JobRecord& record, const SharedItem& shared);
+  void keep_ended(const JobKey& key, const CacheEntry& entry, const WorkerEnd& end);
   Status start_worker(JobRecord& record);
   bool stage_again(JobRecord& record, const WorkerStatus& status);
   void await_quota(const JobKey& key, Clock::time_point give_up);
@@ -111,12 +115,14 @@ class Staging {
 
   Places at_;
   StagingQueue queue_{at_.config, [this](const JobKey& key) { take_turn(key); }};
+  Keeping keeping_{at_.workers, at_.cache, at_.desk};
   Sharing sharing_{{at_.loop, at_.table, at_.files, at_.workers, at_.cache, at_.counters,
                     [this](const JobRecord& record, Sharing::Rest rest) {
                       at_.events.done(record.key(), rest == Sharing::Rest::only_links
                                                         ? Fact::linked
                                                         : Fact::identified);
-                    }}};
+                    },
+                    keeping_}};
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
   std::set<JobKey> again_;       // jobs that stage again once their workers have ended

@@ -132,6 +132,9 @@ void add_cache(Families& families, const Counters::Cache& cache) {
   families.begin("shared_bytes_not_read_total", "counter",
                  "Bytes of the sources of shared items that were there already.");
   families.add("", std::to_string(cache.bytes_not_read));
+  families.begin("shared_hits_of_others_total", "counter",
+                 "Shared items that were there already and that another user's job had staged.");
+  families.add("", std::to_string(cache.hits_of_others));
   families.begin("cache_evictions_total", "counter", "Entries of the cache that were removed.");
   families.add("", std::to_string(cache.evictions));
 }

@@ -64,6 +64,7 @@ struct Counters {
     std::uint64_t refused = 0;  // the job staged them for itself
     std::uint64_t evictions = 0;
     std::uint64_t bytes_not_read = 0;  // of the sources of hits
+    std::uint64_t hits_of_others = 0;  // of the hits, on what another user's job had staged
   };
   // Deliveries while a job runs.
   enum class Pushed { done, unsettled, failed };

@@ -38,6 +38,8 @@ inline const TaskTraits& traits_of(WorkerTask task) {
       {"push", RateKind::deliver, Activity::push, &JobRecord::pusher, true},
       {"relay", RateKind::read, {}, &JobRecord::relayer},
       {"append", {}, {}},
+      {"look", {}, {}},
+      {"keep", RateKind::read, Activity::stage},
   };
   static_assert(std::size(k_traits) == std::variant_size_v<WorkerOrder>);
   return k_traits[to_number(task)];

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/text/human.hpp"
+#include "daemon/root/table/task_traits.hpp"
 
 namespace nodestage {
 namespace {
@@ -16,8 +17,7 @@ namespace {
 constexpr std::chrono::milliseconds k_claim_poll{50};
 constexpr std::chrono::seconds k_review_interval{1};
 constexpr std::chrono::seconds k_least_patience{30};  // once something was removed for the claim
-constexpr const char* k_claims = "stage";    // the end of the name of the worker's status file
-constexpr const char* k_answers = "answer";  // and of the file beside it
+constexpr const char* k_answers = "answer";           // the end of the file's name
 
 }  // namespace
 
@@ -28,7 +28,8 @@ Result<Fd> SpaceDesk::make_answer_file(const JobKey& key) const {
   return file;
 }
 
-void SpaceDesk::open(const JobKey& key, Subject subject, Fd directory, Spool spool) {
+void SpaceDesk::open(const JobKey& key, Subject subject, Fd directory, Spool spool,
+                     WorkerTask task) {
   struct stat info {};
   if (::fstat(directory.get(), &info) != 0) info.st_dev = 0;
   SpaceAnswer last{};
@@ -36,7 +37,8 @@ void SpaceDesk::open(const JobKey& key, Subject subject, Fd directory, Spool spo
     if (const auto read = read_space_answer(file->get())) last = *read;
   }
   ledger_.open(key, subject.uid, info.st_dev, loop_.now(), last);
-  customers_.insert_or_assign(key, Customer{std::move(subject), std::move(directory), spool, {}});
+  customers_.insert_or_assign(key,
+                              Customer{std::move(subject), std::move(directory), spool, {}, task});
   if (!timer_) timer_ = loop_.after(k_claim_poll, [this] { attend_all(); });
 }
 
@@ -54,7 +56,7 @@ void SpaceDesk::attend_all() {
   timer_.reset();
   std::vector<JobKey> asking;
   for (const auto& [key, customer] : customers_) {
-    const auto file = areas_.open_status(key, k_claims, O_RDONLY);
+    const auto file = areas_.open_status(key, traits_of(customer.task).name, O_RDONLY);
     const auto claim = file ? read_space_claim(file->get()) : Result<SpaceClaim>(file.error());
     if (claim && ledger_.note(key, *claim)) asking.push_back(key);
   }

@@ -35,7 +35,9 @@ class SpaceDesk {
   enum class Spool { none, claimed };
   // Starts granting space to the job's worker. `directory`, the job's, stays open: the space of
   // what a user mounts over it later does not count.
-  void open(const JobKey& key, Subject subject, Fd directory, Spool spool = Spool::none);
+  // `task`: of the worker that claims.
+  void open(const JobKey& key, Subject subject, Fd directory, Spool spool = Spool::none,
+            WorkerTask task = WorkerTask::stage);
   // Stops granting space. Returns whether the worker's last claim was refused.
   bool close(const JobKey& key);
 
@@ -56,6 +58,7 @@ class SpaceDesk {
     Fd disk;
     Spool spool;
     Freed freed;
+    WorkerTask task;
     bool made_room = false;
     bool was_refused = false;
     std::optional<Clock::time_point> lacks_since;  // space that others were promised

@@ -24,7 +24,7 @@ void fill(Order& order, const JobRecord& record, const Config& config,
   order.directory = directory;
   order.threads = threads == 0 ? record.begin.cpus : static_cast<std::uint32_t>(threads);
   if constexpr (std::derived_from<Order, IdentifyOrder>) set_rules(order, config);
-  if constexpr (std::same_as<Order, StageOrder>) {
+  if constexpr (std::derived_from<Order, StageOrder>) {
     order.leave_free_bytes = config.staging.leave_free_bytes;
     order.on_failure = config.staging.on_failure;
     order.shared = record.shared;
@@ -64,10 +64,12 @@ std::string cgroup_of(const JobRecord& record, WorkerTask task) {
 }
 
 Workers::Limits limits_of(WorkerTask task, const Config& config) {
-  const std::uint64_t run_s = task == WorkerTask::stage || task == WorkerTask::relay
-                                  ? config.staging.limit_s
-                              : task == WorkerTask::identify ? config.cache.identify_wait_s
-                                                             : config.stageout.limit_s;
+  const bool stages =
+      task == WorkerTask::stage || task == WorkerTask::relay || task == WorkerTask::keep;
+  const bool looks = task == WorkerTask::identify || task == WorkerTask::look;
+  const std::uint64_t run_s = stages  ? config.staging.limit_s
+                              : looks ? config.cache.identify_wait_s
+                                      : config.stageout.limit_s;
   return {.start = std::chrono::seconds(config.staging.groups_wait_s),
           .run = std::chrono::seconds(run_s),
           .kill = std::chrono::seconds(config.worker.kill_wait_s)};

@@ -62,11 +62,11 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
 
   WorkerProcess process;
   const auto body = [&] {
-    const Status placed =
-        place_descriptors({null.get(), log.write.get(), log.write.get(), order.get(), request.get(),
-                           or_null(start.status_fd), or_null(start.directory_fd), rate.get(),
-                           answer.get(), or_null(start.delivered_fd), or_null(start.board_fd),
-                           or_null(start.spool_fd), started.write.get()});
+    const Status placed = place_descriptors(
+        {null.get(), log.write.get(), log.write.get(), order.get(), request.get(),
+         or_null(start.status_fd), or_null(start.directory_fd), rate.get(), answer.get(),
+         or_null(start.delivered_fd), or_null(start.board_fd), or_null(start.spool_fd),
+         or_null(start.sources_fd), started.write.get()});
     if (!placed) return 126;
     const Status fault = become_worker(start, cgroups);
     static_cast<void>(!write_all(k_started_fd, fault.error().what));

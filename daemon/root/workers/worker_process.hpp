@@ -35,6 +35,7 @@ struct WorkerStart {
   int delivered_fd = -1;
   int board_fd = -1;
   int spool_fd = -1;
+  int sources_fd = -1;
 };
 
 // Returns how long ago the process started.

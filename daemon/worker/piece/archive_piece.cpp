@@ -132,11 +132,9 @@ Status ArchivePiece::build(const PiecePlace& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());  // first: it looks for an index at the end
   begin_relay(is_stream(container_) ? source->position() : 0);
-  const mode_t umask =
-      place.writes == PiecePlace::Writes::taken ? place.umask | k_write_bits : place.umask;
-  TreeWriter writer(
-      to.get(), umask, *meter, place.space,
-      {limits.threads, limits.memory / 3, limits.rules.escaping, limits.rules.special});
+  TreeWriter writer(to.get(), place.umask, *meter, place.space,
+                    {limits.threads, limits.memory / 3, limits.rules.escaping, limits.rules.special,
+                     TreeWriterLimits().names, place.writes});
   EntryLimits bounds(source->size(), limits.rules);
   written_before_ = meter->bytes_written;
   OutLinks out_links;

@@ -124,7 +124,8 @@ Fd nearest_directory(const std::string& path) {
 std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, const StageRequest& request,
                                             int job_fd, std::chrono::milliseconds patience) {
   std::vector<Fd> places;
-  if (std::holds_alternative<StageOrder>(order) || std::holds_alternative<RemoveOrder>(order)) {
+  if (std::holds_alternative<StageOrder>(order) || std::holds_alternative<KeepOrder>(order) ||
+      std::holds_alternative<RemoveOrder>(order)) {
     if (auto job = open_beneath(job_fd, ".", k_directory)) places.push_back(std::move(*job));
     return places;
   }

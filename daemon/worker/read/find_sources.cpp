@@ -5,6 +5,7 @@
 #include "common/text/glob_text.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/read/opened_sources.hpp"
 #include "daemon/worker/read/source.hpp"
 #include "daemon/worker/tree/glob_walk.hpp"
 
@@ -40,6 +41,11 @@ Status add_matches(GlobWalk& walk, const std::string& name) {
 }  // namespace
 
 Result<FoundSources> find_sources(const std::string& source) {
+  if (const OpenedItem* opened = opened_item()) {
+    FoundSources found{{}, opened->is_group};
+    for (const OpenedSource& one : opened->sources) found.paths.push_back(one.path);
+    return found;
+  }
   if (!is_glob(source) || exists(source)) return FoundSources{{source}, false};
   const auto names = brace_texts(source);
   if (!names) return with_prefix(names.error(), shown(source) + ": ");

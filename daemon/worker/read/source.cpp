@@ -4,6 +4,7 @@
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
+#include "daemon/worker/read/opened_sources.hpp"
 
 namespace nodestage {
 namespace {
@@ -11,6 +12,18 @@ namespace {
 Error kind_fault(const std::string& path) {
   return fault(EINVAL, shown(path) + ": is a FIFO, a device or a socket",
                "Only regular files and directories can be staged");
+}
+
+Result<Fd> open_file(const std::string& path) {
+  if (opened_item() == nullptr) return open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  Fd fd(::fcntl(opened_source(path), F_DUPFD_CLOEXEC, 0));
+  if (!fd) return system_error(path, EACCES);
+  return fd;
+}
+
+int stat_source(const std::string& path, struct stat& info) {
+  return opened_item() != nullptr ? ::fstat(opened_source(path), &info)
+                                  : ::stat(path.c_str(), &info);
 }
 
 }  // namespace
@@ -41,7 +54,7 @@ const char* advice_for_key(int code) {
 
 Result<struct stat> examine_source(const std::string& path) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return open_fault(path, errno);
+  if (stat_source(path, info) != 0) return open_fault(path, errno);
   if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return kind_fault(path);
   return info;
 }
@@ -53,7 +66,7 @@ Result<Fd> open_source_directory(const std::string& path) {
 }
 
 Result<Source> Source::open(const std::string& path, Meter& meter) {
-  auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  auto fd = open_file(path);
   if (!fd) return open_fault(path, fd.error().code);
   struct stat info {};
   if (::fstat(fd->get(), &info) != 0) return open_fault(path, errno);

@@ -14,6 +14,7 @@
 #include "daemon/worker/piece/piece.hpp"
 #include "daemon/worker/read/find_sources.hpp"
 #include "daemon/worker/share/dataset_key.hpp"
+#include "daemon/worker/share/file_look.hpp"
 #include "daemon/worker/share/venv_key.hpp"
 
 namespace nodestage {
@@ -52,9 +53,31 @@ void add_directory(ShareKey& key, const DatasetItem& item, const std::string& pa
   add_source(key, path, is_looked_at ? dataset_tree(item, path, fd, rules) : TreeLook());
 }
 
-Finding find_dataset(const DatasetItem& item, const ShareRules& rules) {
+// Hands an item's sources over while they are open. The receiver takes it only if it was complete.
+class Handover {
+ public:
+  Handover(const ShareRules& rules, const DatasetItem& item, std::size_t index)
+      : index_(static_cast<std::uint32_t>(index)),
+        is_on_(rules.order.hands_over && rules.way == ShareWay::looks && is_for_readers(item)) {}
+
+  // Without a receiver, the item is this user's.
+  void add(const std::string& path, int fd) {
+    is_on_ = is_on_ && hand_over(k_worker_sources_fd, index_, path, fd);
+  }
+  void give_up() { is_on_ = false; }
+  void end(bool is_group) {
+    if (is_on_) is_on_ = static_cast<bool>(end_item(k_worker_sources_fd, index_, is_group));
+  }
+
+ private:
+  const std::uint32_t index_;
+  bool is_on_;
+};
+
+Finding find_dataset(const DatasetItem& item, const ShareRules& rules, std::size_t index) {
   const auto found = find_sources(item.source);
   if (!found) return not_found(found.error());
+  Handover handover(rules, item, index);
   Finding finding;
   finding.name = dataset_name(item, found->paths.front());
   ShareKey key = dataset_key(item, found->is_group, found->paths.front(), rules);
@@ -64,15 +87,36 @@ Finding find_dataset(const DatasetItem& item, const ShareRules& rules) {
     if (!file || ::fstat(file->get(), &info) != 0)
       return not_found(file ? system_error(path) : file.error());
     if (S_ISDIR(info.st_mode)) {
+      handover.give_up();
       add_directory(key, item, path, file->get(), rules);
     } else {
+      handover.add(path, file->get());
       finding.bytes += static_cast<std::uint64_t>(info.st_size);
       add_source(key, path, file->get());
     }
-    if (key.is_refused()) break;
+    if (!key.is_refused()) continue;
+    handover.give_up();
+    break;
   }
+  handover.end(found->is_group);
   finding.identity = key.identity();
   finding.bytes += finding.identity.tree_bytes;
+  return finding;
+}
+
+// The mode of what is kept for all is not the user's, and what has changed lately may be changed
+// again under the same times.
+Finding find_opened(const DatasetItem& item, const OpenedItem& opened, const LookOrder& order) {
+  const std::string& first = opened.sources.front().path;
+  const ShareRules rules{order, k_umask_for_all};
+  Finding finding;
+  finding.name = dataset_name(item, first);
+  ShareKey key = dataset_key(item, opened.is_group, first, rules);
+  for (const OpenedSource& source : opened.sources) {
+    if (const auto look = look_at(source.fd.get())) finding.bytes += look->size;
+    add_source(key, source.path, source.fd.get());
+  }
+  finding.identity = key.identity();
   return finding;
 }
 
@@ -86,7 +130,7 @@ Result<VenvSource> venv_source(const std::string& path) {
   return piece.archive() != nullptr ? VenvSource::archive : VenvSource::requirements;
 }
 
-Finding find_venv(const VenvItem& item, const ShareRules& rules) {
+Finding find_venv(const VenvItem& item, const ShareRules& rules, std::size_t) {
   const auto file = open_at(AT_FDCWD, item.source, k_read);
   struct stat info {};
   if (!file || ::fstat(file->get(), &info) != 0)
@@ -133,8 +177,10 @@ template <typename Found>
 void find_each(const IdentifyOrder& order, const StageRequest& request, Found found) {
   const ShareRules rules{order, request.umask};
   const auto add = [&](std::size_t index, const auto& item, auto find, bool directories) {
-    if (!item.shared || is_directory(item.source) != directories) return;
-    found(index, find_either_way(rules, [&](const ShareRules& way) { return find(item, way); }));
+    const bool is_meant = order.only_item == k_no_number || order.only_item == index;
+    if (!item.shared || !is_meant || is_directory(item.source) != directories) return;
+    found(index,
+          find_either_way(rules, [&](const ShareRules& way) { return find(item, way, index); }));
   };
   for (const bool directories : {false, true}) {
     for (std::size_t i = 0; i < request.datasets.size(); ++i)
@@ -173,16 +219,23 @@ Status report_phase(const StageRequest& request, WorkerPhase phase) {
   return write_status_header(k_worker_status_fd, header);
 }
 
-Status identify(const IdentifyOrder& order, const StageRequest& request) {
+// `find_all` calls what it is given as find_each() does.
+template <typename FindAll>
+Status identify(const StageRequest& request, FindAll find_all) {
   TRY(report_nothing_yet(request));
   TRY(report_phase(request, WorkerPhase::working));
   Status written;
-  find_each(order, request, [&](std::size_t index, const Finding& finding) {
+  find_all([&](std::size_t index, const Finding& finding) {
     if (written)
       written = write_status_item(k_worker_status_fd, index, record_of(request, index, finding));
   });
   TRY(std::move(written));
   return report_phase(request, WorkerPhase::done);
+}
+
+int exit_code(const Status& written) {
+  if (!written) log_line("the keys of shared data cannot be reported: " + written.error().text());
+  return written ? 0 : 1;
 }
 
 }  // namespace
@@ -196,9 +249,22 @@ std::vector<SourceIdentity> identities_of(const IdentifyOrder& order, const Stag
 }
 
 int run_identify(const IdentifyOrder& order, const StageRequest& request) {
-  const Status written = identify(order, request);
-  if (!written) log_line("the keys of shared data cannot be reported: " + written.error().text());
-  return written ? 0 : 1;
+  return exit_code(identify(request, [&](auto found) { find_each(order, request, found); }));
+}
+
+int run_look(const LookOrder& order, const StageRequest& request, const OpenedItems& items) {
+  return exit_code(identify(request, [&](auto found) {
+    for (const auto& [index, opened] : items) {
+      if (index < request.datasets.size() && is_for_readers(request.datasets[index]))
+        found(index, find_opened(request.datasets[index], opened, order));
+    }
+  }));
+}
+
+// An async item would keep the job waiting, and a choice is made again each time. (Environments
+// hold their user's paths, and of a directory the keeper could open nothing.)
+bool is_for_readers(const DatasetItem& item) {
+  return item.shared && !item.async && item.newest == 0;
 }
 
 }  // namespace nodestage

@@ -71,7 +71,9 @@ void ShareKey::Release::operator()(evp_md_ctx_st* digest) const { ::EVP_MD_CTX_f
 
 ShareKey::ShareKey(const ShareRules& rules, std::string_view kind, const std::string& name)
     : rules_(rules),
-      trust_(std::make_unique<SourceTrust>(rules.order.cache_never)),
+      trust_(std::make_unique<SourceTrust>(
+          rules.order.cache_never,
+          rules.order.for_readers ? SourceTrust::For::all_readers : SourceTrust::For::one_user)),
       digest_(::EVP_MD_CTX_new()),
       seen_(::EVP_MD_CTX_new()) {
   for (const Digest* digest : {&digest_, &seen_}) {

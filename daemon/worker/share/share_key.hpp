@@ -31,6 +31,9 @@ inline constexpr std::string_view k_share_version = "nodestage shared 2";
 enum class ShareWay { looks, bytes };
 ShareWay way_of(std::string_view key);
 
+// Of what is kept for all who may read its source.
+inline constexpr unsigned k_umask_for_all = 022;
+
 struct ShareRules {
   const IdentifyOrder& order;  // borrowed
   unsigned umask = 022;        // the request's

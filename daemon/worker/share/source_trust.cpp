@@ -1,7 +1,9 @@
 #include "daemon/worker/share/source_trust.hpp"
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 
 #include "common/os/mounts.hpp"
@@ -12,12 +14,24 @@
 namespace nodestage {
 namespace {
 
+constexpr const char* k_not_for_all = "its file system is not one that all users see alike";
 constexpr const char* k_unreliable = "its file system does not tell reliably when a file changes";
 
 bool is_below(std::string_view path, std::string_view directory) {
   while (directory.ends_with('/')) directory.remove_suffix(1);
   return path.starts_with(directory) &&
          (path.size() == directory.size() || path[directory.size()] == '/');
+}
+
+// The kernel lets no ordinary user mount these.
+constexpr std::string_view k_of_the_site[] = {"ext4",   "xfs",  "btrfs",  "zfs",
+                                              "nfs",    "nfs4", "lustre", "gpfs",
+                                              "beegfs", "ceph", "panfs",  "wekafs"};
+
+bool is_for_all(std::string_view mountinfo, std::string_view number) {
+  const auto mount = find_mount(mountinfo, number);
+  return mount && std::find(std::begin(k_of_the_site), std::end(k_of_the_site), mount->type) !=
+                      std::end(k_of_the_site);
 }
 
 std::string never_from(const std::string& directory) {
@@ -38,7 +52,8 @@ std::string SourceTrust::objection(const std::string& path, int fd) {
         is_below(real, resolved(directory)))
       return never_from(directory);
   }
-  return is_reliable(fd) ? "" : k_unreliable;
+  if (is_reliable(fd)) return {};
+  return for_ == For::one_user ? k_unreliable : k_not_for_all;
 }
 
 std::string SourceTrust::objection_to_all(const std::string& path, int fd) {
@@ -56,7 +71,8 @@ bool SourceTrust::is_reliable(int fd) {
   const auto [mount, is_new] = mounts_.try_emplace(mount_of(fd), false);
   if (!is_new) return mount->second;
   const auto mounts = read_mountinfo();
-  mount->second = mounts && reports_changes(*mounts, mount->first);
+  mount->second = mounts && reports_changes(*mounts, mount->first) &&
+                  (for_ == For::one_user || is_for_all(*mounts, mount->first));
   return mount->second;
 }
 

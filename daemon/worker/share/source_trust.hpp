@@ -15,8 +15,14 @@ std::string resolved(const std::string& path);
 // For several threads.
 class SourceTrust {
  public:
+  // Whether every user of the node sees the same file, and the same of it, under what the kernel
+  // says of it. Not if an ordinary user can have made or mounted the file system (FUSE, overlayfs
+  // and tmpfs in a user name space), or if the mount is not in this process's mount name space.
+  enum class For { one_user, all_readers };
+
   // `never`: the directories from which this site keeps nothing; borrowed.
-  explicit SourceTrust(const std::vector<std::string>& never) : never_(never) {}
+  explicit SourceTrust(const std::vector<std::string>& never, For whom = For::one_user)
+      : never_(never), for_(whom) {}
   SourceTrust(const SourceTrust&) = delete;
   SourceTrust& operator=(const SourceTrust&) = delete;
 
@@ -31,6 +37,7 @@ class SourceTrust {
   bool is_reliable(int fd);
 
   const std::vector<std::string>& never_;
+  const For for_;
   std::mutex mutex_;                    // guards what follows
   std::map<std::string, bool> mounts_;  // whether they report changes
 };

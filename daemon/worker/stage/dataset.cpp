@@ -204,7 +204,9 @@ void Dataset::look_again(const Piece& piece, const std::string& source) {
 Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
                       const std::string& name) {
   progress_.set_kind(piece.kind());
-  const auto writes = sharing_.is_asked() ? Piece::Writes::taken : Piece::Writes::kept;
+  const auto writes = !sharing_.is_asked()         ? Piece::Writes::kept
+                      : context_.order.for_readers ? Piece::Writes::taken_for_all
+                                                   : Piece::Writes::taken;
   if (before_ && !piece.is_directory()) add_source(*before_, source, piece.source_fd());
   Status built = piece.build({dir_fd, name, context_.umask, space_, writes});
   if (meter_.has_too_many_files()) {

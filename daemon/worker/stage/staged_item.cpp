@@ -60,14 +60,19 @@ Status StagedItem::run() {
 
 Result<bool> StagedItem::keep_placed(const std::string& destination) {
   if (!context_.workspace.is_placed(destination)) return false;
-  if (sharing_.is_asked()) TRY(context_.workspace.protect(destination));
+  if (sharing_.is_asked()) TRY(protect(destination));
   progress_.add_note("already in place");
   return true;
 }
 
 Status StagedItem::place(int from_fd, const char* name, const std::string& destination) {
   TRY(context_.workspace.place(from_fd, name, destination));
-  return sharing_.is_asked() ? context_.workspace.protect(destination) : Status();
+  return sharing_.is_asked() ? protect(destination) : Status();
+}
+
+Status StagedItem::protect(const std::string& destination) {
+  return context_.workspace.protect(
+      destination, context_.order.for_readers ? WriteBits::taken_for_all : WriteBits::taken);
 }
 
 Status StagedItem::link() {

@@ -110,6 +110,7 @@ class StagedItem {
   Result<Piece> open_piece(const std::string& source, const Unpacking& wanted);
   Result<bool> keep_placed(const std::string& destination);
   Status place(int from_fd, const char* name, const std::string& destination);
+  Status protect(const std::string& destination);
   // For the keys of an item that leads.
   [[nodiscard]] ShareRules share_rules() const {
     return sharing_.rules(context_.umask, context_.stop);

@@ -202,7 +202,7 @@ bool Workspace::is_link_to(const std::string& destination, const std::string& ta
   return size > 0 && std::string_view(text, static_cast<std::size_t>(size)) == target;
 }
 
-Status Workspace::protect(const std::string& destination) const {
+Status Workspace::protect(const std::string& destination, WriteBits bits) const {
   const SplitPath split = split_path(destination);
   const auto parent = open_directory_below(job_fd_, split.parent);
   if (!parent) return place_fault(destination, parent.error().code);
@@ -212,7 +212,10 @@ Status Workspace::protect(const std::string& destination) const {
   if (::fstat(placed->get(), &info) != 0) return place_fault(destination, errno);
   const bool is_directory = S_ISDIR(info.st_mode);
   if (!is_directory && (!S_ISREG(info.st_mode) || info.st_nlink > 1)) return {};
-  const Status changed = change_mode(placed->get(), is_directory ? 0500 : info.st_mode & 0500);
+  const mode_t mode = bits == WriteBits::taken_for_all ? mode_with(bits, info.st_mode) & 0777
+                      : is_directory                   ? 0500
+                                                       : info.st_mode & 0500;
+  const Status changed = change_mode(placed->get(), mode);
   return changed ? Status() : Status(place_fault(destination, changed.error().code));
 }
 

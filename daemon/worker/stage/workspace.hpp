@@ -19,6 +19,7 @@
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
 #include "daemon/worker/tree/placed_names.hpp"
+#include "daemon/worker/tree/write_bits.hpp"
 
 namespace nodestage {
 
@@ -56,9 +57,9 @@ class Workspace {
   // Returns whether the destination is that link.
   [[nodiscard]] bool is_link_to(const std::string& destination, const std::string& target) const;
 
-  // Leaves what was placed to its owner alone, without write bits: 0500 for a directory. Does
-  // nothing to a link.
-  Status protect(const std::string& destination) const;
+  // Takes the write bits from what was placed, and leaves it to its owner alone (0500 for a
+  // directory), unless all may read it. Does nothing to a link.
+  Status protect(const std::string& destination, WriteBits bits) const;
 
  private:
   Status prepare(const std::string& destination, Fd& parent);

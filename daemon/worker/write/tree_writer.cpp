@@ -36,6 +36,7 @@ TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
                        TreeWriterLimits limits)
     : umask_(umask),
       special_(limits.special),
+      writes_(limits.writes),
       meter_(meter),
       space_(space),
       rules_{limits.escaping},
@@ -105,7 +106,7 @@ Status TreeWriter::begin(const Entry& entry) {
 
 void TreeWriter::begin_new(const Entry& entry, std::string_view name) {
   new_ = new_entry_of(entry, name, number_);
-  new_->mode = mode_of(entry);
+  new_->mode = mode_of(entry, S_IFREG);
   if (entry.kind == Entry::Kind::file) unreadable_.look_at(entry.name, new_->mode | S_IFREG);
 }
 
@@ -148,13 +149,13 @@ Status TreeWriter::enter(std::string_view parent) {
 }
 
 DirectoryAttributes TreeWriter::attributes_of(const Entry& entry) const {
-  const mode_t mode = mode_of(entry);
-  return {is_read_only() ? read_only_directory(mode) : mode, entry.mtime, entry.xattrs};
+  return {mode_of(entry, S_IFDIR), entry.mtime, entry.xattrs};
 }
 
 // Notes one that has no entry of its own, so far.
 void TreeWriter::note_directory(std::string_view path) {
-  directories_.try_emplace(std::string(path), DirectoryAttributes{0777U & ~umask_, {}, {}});
+  const mode_t mode = mode_with(writes_, S_IFDIR | (0777U & ~umask_)) & 07777;
+  directories_.try_emplace(std::string(path), DirectoryAttributes{mode, {}, {}});
 }
 
 // A directory is created by the thread that needs it first, at the latest at the end.

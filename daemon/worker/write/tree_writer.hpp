@@ -7,8 +7,8 @@
 //
 // Modes lose setuid, setgid, sticky, and the umask's bits; the owner is the caller; times are kept
 // to the nanosecond. Of two entries with the same name, the later one wins. Directories get their
-// mode and time at the end; with a umask that takes all write bits, so do those without an entry of
-// their own, and their owner can read them all. No link is ever followed, so an entry whose parent
+// mode and time at the end; where write bits are taken, so do those without an entry of their own,
+// and their owner can read them all. No link is ever followed, so an entry whose parent
 // is a link is a fault, or left out and counted.
 #pragma once
 
@@ -34,13 +34,13 @@ struct TreeWriterLimits {
   Escaping escaping = Escaping::fail;                  // of an entry below a link
   Special special = Special::skip;
   std::size_t names = std::size_t{1} << 20U;  // the maximum that is remembered
+  WriteBits writes = WriteBits::kept;
 };
 
 class TreeWriter {
  public:
-  // Borrows everything; root_fd may be O_PATH. `umask` may take more
-  // than the process's umask, and not less. After a fault,
-  // destroy the writer, which stops and joins its threads.
+  // Borrows everything; root_fd may be O_PATH. `umask` may take more than the process's umask, and
+  // not less. After a fault, destroy the writer, which stops and joins its threads.
   TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space, TreeWriterLimits limits);
   TreeWriter(const TreeWriter&) = delete;
   TreeWriter& operator=(const TreeWriter&) = delete;
@@ -109,13 +109,15 @@ class TreeWriter {
   Status failed(Error error, std::string entry);
   void note_directory(std::string_view path);
   [[nodiscard]] DirectoryAttributes attributes_of(const Entry& entry) const;
-  [[nodiscard]] bool is_read_only() const { return (umask_ & k_write_bits) == k_write_bits; }
-  [[nodiscard]] mode_t mode_of(const Entry& entry) const {
-    return entry.mode & (special_ == Special::keep ? 07777 : 0777) & ~umask_;
+  [[nodiscard]] bool is_read_only() const { return writes_ != WriteBits::kept; }
+  [[nodiscard]] mode_t mode_of(const Entry& entry, mode_t type) const {
+    const mode_t bits = entry.mode & (special_ == Special::keep ? 07777 : 0777) & ~umask_;
+    return mode_with(writes_, bits | type) & 07777;
   }
 
   const mode_t umask_;
   const Special special_;
+  const WriteBits writes_;
   Meter& meter_;
   Space& space_;
   // Directories with an entry of their own. Writers read them, so they outlive the crew.

@@ -22,7 +22,7 @@ make_accounts() {
     local etc=$1 file entry user uid
     for file in passwd group shadow gshadow; do
         # Without the machine's own accounts of these names.
-        grep -vE '^(alice|bob|carol|lab|nodestage):' "/etc/$file" | install -m 0640 -g shadow /dev/stdin "$etc/$file"
+        grep -vE '^(alice|bob|carol|lab|nodestage|nodestage-keeper):' "/etc/$file" | install -m 0640 -g shadow /dev/stdin "$etc/$file"
     done
     for entry in "${USERS[@]}"; do
         user=${entry%:*} uid=${entry#*:}
@@ -40,6 +40,7 @@ make_accounts() {
     echo "lab:x:$LAB_GID:alice,bob" >>"$etc/group"
     # The package's system user.
     echo "nodestage:x:20900:20900::/nonexistent:/usr/sbin/nologin" >>"$etc/passwd"
+    echo "nodestage-keeper:x:20901:20901::/nonexistent:/usr/sbin/nologin" >>"$etc/passwd"
     echo "nodestage:x:20900:" >>"$etc/group"
     echo "nodestage:!:19000::::::" >>"$etc/shadow"
     echo "nodestage:!::" >>"$etc/gshadow"

@@ -1,0 +1,111 @@
+#include "daemon/root/staging/keeping.hpp"
+
+#include <sys/socket.h>
+
+#include <utility>
+
+#include "daemon/root/basis/log.hpp"
+
+namespace nodestage {
+namespace {
+
+struct Ends {
+  Fd of_user;
+  Fd of_keeper;
+};
+
+Result<Ends> make_ends() {
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return system_error("socketpair");
+  return Ends{Fd(ends[0]), Fd(ends[1])};
+}
+
+template <typename Change>
+void change_rules(WorkerOrder& order, Change change) {
+  std::visit(
+      [&change]<typename Order>(Order& one) {
+        if constexpr (std::derived_from<Order, IdentifyOrder>) change(one);
+      },
+      order);
+}
+
+}  // namespace
+
+WorkerStart Keeping::order_of_keeper(const JobRecord& record, WorkerTask task) const {
+  WorkerStart start = workers_.order(record, task);
+  OrderHead& head = head_of(start.order);
+  head.uid = cache_.keeper()->uid;
+  head.gid = cache_.keeper()->gid;
+  head.user.clear();
+  start.groups = Groups::primary;
+  change_rules(start.order, [this](IdentifyOrder& order) {
+    order.for_readers = true;
+    order.cache = cache_.path();
+    // They could let others read less, or more.
+    order.extract.xattrs = false;
+    order.extract.special = Special::skip;
+  });
+  return start;
+}
+
+Fd Keeping::look(JobRecord& record, WorkerStart& start, JobWorkers::OnEnd on_end) {
+  if (!cache_.keeper()) return {};
+  auto ends = make_ends();
+  Status started = ends ? Status() : Status(ends.error());
+  if (started) {
+    WorkerStart look = order_of_keeper(record, WorkerTask::look);
+    look.sources_fd = ends->of_keeper.get();
+    started =
+        workers_.start(record, look, workers_.bounds(record, WorkerTask::look), std::move(on_end));
+  }
+  if (!started) {
+    log::warn(about(record), "nothing is shared with other users: {}", started.error().what);
+    return {};
+  }
+  change_rules(start.order, [](IdentifyOrder& order) { order.hands_over = true; });
+  start.sources_fd = ends->of_user.get();
+  return std::move(ends->of_user);
+}
+
+Status Keeping::keep(JobRecord& record, const SharedItem& shared, const CacheEntry& entry,
+                     int directory_fd, JobWorkers::OnEnd on_end) {
+  if (!cache_.keeper()) return Error{EPERM, "cache.scope has changed"};
+  const JobKey key = record.key();
+  TRY_ASSIGN(Ends ends, make_ends());
+  TRY_ASSIGN(Fd work, cache_.make_work(entry));
+  TRY_ASSIGN(const Fd answer, desk_.make_answer_file(key));
+  WorkerStart keep = order_of_keeper(record, WorkerTask::keep);
+  auto& order = std::get<KeepOrder>(keep.order);
+  order.only_item = shared.item;
+  order.shared = {shared};
+  order.sandbox = SandboxNeed::required;
+  order.on_failure = OnFailure::fail;
+  order.directory = cache_.work_path(entry);
+  keep.directory_fd = work.get();
+  keep.answer_fd = answer.get();
+  keep.sources_fd = ends.of_keeper.get();
+  TRY(workers_.start(record, keep, workers_.bounds(record, WorkerTask::keep), std::move(on_end)));
+  ends.of_keeper.reset();
+  desk_.open(key, about(record), std::move(work), SpaceDesk::Spool::none, WorkerTask::keep);
+  WorkerStart open = workers_.order(record, WorkerTask::identify);
+  open.directory_fd = directory_fd;
+  open.sources_fd = ends.of_user.get();
+  change_rules(open.order, [&shared, this](IdentifyOrder& rules) {
+    rules.hands_over = true;
+    rules.only_item = shared.item;
+    rules.cache = cache_.path();
+  });
+  const Status opened = workers_.start(record, open, workers_.bounds(record, WorkerTask::identify),
+                                       [](const JobKey&, const WorkerEnd&) {});
+  // Then nobody hands anything over, and `keep` ends with that.
+  if (!opened) log::warn(about(record), "cannot open a source: {}", opened.error().what);
+  return {};
+}
+
+void Keeping::kill(const JobKey& key) {
+  for (const WorkerTask task : {WorkerTask::identify, WorkerTask::look, WorkerTask::keep})
+    workers_.kill(key, task);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,47 @@
+// Keeping: the processes of what is kept for all who may read its source (cache.scope = "readers").
+//
+// Two processes work together, and nothing but descriptors goes from the first to the second:
+//   identify, as the job's user, opens the sources: the proof that the user may read them now.
+//   look or keep, as the keeper, a user that nobody is and who can open none of them, looks at what
+//   was opened, or stages it. The key and the tree are the keeper's word alone.
+// The daemon makes the socket between them, and closes the keeper's end, where descriptors arrive,
+// before the first is started: so it never closes what a user has opened, which could block.
+#pragma once
+
+#include "common/settings/config.hpp"
+#include "daemon/root/cache/cache.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+#include "daemon/root/tasks/space_desk.hpp"
+
+namespace nodestage {
+
+class Keeping {
+ public:
+  Keeping(JobWorkers& workers, Cache& cache, SpaceDesk& desk)
+      : workers_(workers), cache_(cache), desk_(desk) {}
+
+  // Where something is kept for all, starts `look`, and changes the order of the `identify` that
+  // will be started next for the job. Returns its end of the socket; on_end follows then. None
+  // where nothing is kept for all.
+  Fd look(JobRecord& record, WorkerStart& start, JobWorkers::OnEnd on_end);
+
+  // Stages an item for the entry that was reserved for the job: starts `keep`, and the `identify`
+  // that opens its sources in the job's directory (borrowed). on_end follows.
+  Status keep(JobRecord& record, const SharedItem& shared, const CacheEntry& entry,
+              int directory_fd, JobWorkers::OnEnd on_end);
+
+  void kill(const JobKey& key);
+  [[nodiscard]] bool is_keeping(const JobKey& key) const {
+    return workers_.is_working(key, WorkerTask::keep);
+  }
+
+ private:
+  [[nodiscard]] WorkerStart order_of_keeper(const JobRecord& record, WorkerTask task) const;
+
+  JobWorkers& workers_;
+  Cache& cache_;
+  SpaceDesk& desk_;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,161 @@
+#include "daemon/worker/read/opened_sources.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstring>
+#include <optional>
+
+#include "common/os/file.hpp"
+
+namespace nodestage {
+namespace {
+
+enum class Part : std::uint32_t { source, end, end_of_group };
+
+struct HandedSource {
+  std::uint32_t item = 0;
+  Part part = Part::source;
+};
+
+constexpr std::size_t k_most_in_all = 1024;  // descriptors that one process takes
+
+Status send(int socket, const HandedSource& head, const std::string& path, int fd) {
+  std::array<iovec, 2> parts{iovec{const_cast<HandedSource*>(&head), sizeof head},
+                             iovec{const_cast<char*>(path.data()), path.size()}};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof fd)> control{};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  if (fd >= 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const with = CMSG_FIRSTHDR(&message);
+    with->cmsg_level = SOL_SOCKET;
+    with->cmsg_type = SCM_RIGHTS;
+    with->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(with), &fd, sizeof fd);
+  }
+  while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
+    if (errno != EINTR) return system_error("sendmsg");
+  }
+  return {};
+}
+
+// Takes every descriptor out of the message, so that none stays open: the kernel gives them all.
+std::vector<Fd> descriptors_of(msghdr& message) {
+  std::vector<Fd> all;
+  for (cmsghdr* with = CMSG_FIRSTHDR(&message); with != nullptr;
+       with = CMSG_NXTHDR(&message, with)) {
+    if (with->cmsg_level != SOL_SOCKET || with->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (with->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(with) + i * sizeof fd, sizeof fd);
+      all.emplace_back(fd);
+    }
+  }
+  return all;
+}
+
+// O_PATH needs no right to read.
+bool is_readable_file(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  struct stat info {};
+  return flags >= 0 && (flags & O_PATH) == 0 && (flags & O_ACCMODE) != O_WRONLY &&
+         ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+struct Received {
+  OpenedItem item;
+  bool is_complete = false;
+  bool is_wrong = false;
+};
+
+void take(std::map<std::uint32_t, Received>& all, const HandedSource& head, std::string path,
+          std::vector<Fd> fds) {
+  Received& received = all[head.item];
+  switch (head.part) {
+    case Part::source:
+      received.is_wrong |= received.is_complete || fds.size() != 1 || path.empty() ||
+                           path.find('\0') != std::string::npos ||
+                           received.item.sources.size() >= k_most_handed_over ||
+                           !is_readable_file(fds.front().get());
+      if (!received.is_wrong)
+        received.item.sources.push_back({std::move(path), std::move(fds.front())});
+      return;
+    case Part::end:
+    case Part::end_of_group:
+      received.is_wrong |= received.is_complete || received.item.sources.empty();
+      received.is_complete = true;
+      received.item.is_group = head.part == Part::end_of_group;
+      return;
+  }
+  received.is_wrong = true;
+}
+
+std::optional<OpenedItem>& only_this() {
+  static std::optional<OpenedItem> k_item;
+  return k_item;
+}
+
+}  // namespace
+
+Status hand_over(int socket, std::uint32_t item, const std::string& path, int fd) {
+  return send(socket, {item, Part::source}, path, fd);
+}
+
+Status end_item(int socket, std::uint32_t item, bool is_group) {
+  return send(socket, {item, is_group ? Part::end_of_group : Part::end}, {}, -1);
+}
+
+Result<OpenedItems> receive_items(int socket) {
+  std::map<std::uint32_t, Received> all;
+  std::size_t taken = 0;
+  for (;;) {
+    std::array<char, sizeof(HandedSource) + PATH_MAX> text{};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
+    iovec part{text.data(), text.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    if (count < 0 && errno == EINTR) continue;
+    // The sender was killed: what is complete counts.
+    if (count == 0 || (count < 0 && errno == ECONNRESET)) break;
+    if (count < 0) return system_error("recvmsg");
+    std::vector<Fd> fds = descriptors_of(message);
+    const auto bytes = static_cast<std::size_t>(count);
+    HandedSource head{};
+    if (bytes < sizeof head || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+      return Error{EPROTO, "what was handed over cannot be read"};
+    std::memcpy(&head, text.data(), sizeof head);
+    if (++taken > k_most_in_all) return Error{EPROTO, "too many sources were handed over"};
+    take(all, head, std::string(text.data() + sizeof head, bytes - sizeof head), std::move(fds));
+  }
+  OpenedItems items;
+  for (auto& [index, received] : all) {
+    if (received.is_complete && !received.is_wrong) items.emplace(index, std::move(received.item));
+  }
+  return items;
+}
+
+void read_opened_only(std::optional<OpenedItem> item) { only_this() = std::move(item); }
+
+const OpenedItem* opened_item() { return only_this() ? &*only_this() : nullptr; }
+
+int opened_source(const std::string& path) {
+  const auto& sources = only_this()->sources;
+  const auto found = std::find_if(sources.begin(), sources.end(),
+                                  [&path](const auto& one) { return one.path == path; });
+  return found == sources.end() ? -1 : found->fd.get();
+}
+
+}  // namespace nodestage

@@ -1,0 +1,53 @@
+// Source files that another process has opened: how the keeper gets at what it has no right to open
+// itself.
+//
+// A process of the job's user opens the files of an item, which proves that the user may read them
+// now, and hands them over on a SOCK_SEQPACKET socket. Each message is a HandedSource and, of a
+// file, its path; a file's descriptor travels with it. The last message of an item has none. The
+// receiver believes nothing of it: what a descriptor leads to is looked at by the receiver, and a
+// path is a name to show and to recognise an archive by.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+
+namespace nodestage {
+
+struct OpenedSource {
+  std::string path;  // as the user gave it
+  Fd fd;
+};
+
+struct OpenedItem {
+  std::vector<OpenedSource> sources;
+  bool is_group = false;  // the matches of a glob
+};
+
+using OpenedItems = std::map<std::uint32_t, OpenedItem>;  // by the item's index in the request
+
+inline constexpr std::size_t k_most_handed_over = 256;  // sources of an item
+
+// Borrows the descriptor. Waits while the receiver has not read what was sent before.
+Status hand_over(int socket, std::uint32_t item, const std::string& path, int fd);
+Status end_item(int socket, std::uint32_t item, bool is_group);
+
+// Receives until the sender has closed its end. An item counts if it is complete, and if all its
+// descriptors are of regular files open for reading. Closes the rest.
+Result<OpenedItems> receive_items(int socket);
+
+// From now on, this process reads this item's sources and opens none by its path: find_sources(),
+// examine_source() and Source::open() know no others. Without an item, it opens sources again.
+void read_opened_only(std::optional<OpenedItem> item);
+
+// For these functions: the item; null if this process opens its sources itself.
+const OpenedItem* opened_item();
+// The descriptor of one of its sources, borrowed; -1 if it is none of them.
+int opened_source(const std::string& path);
+
+}  // namespace nodestage

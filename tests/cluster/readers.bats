@@ -1,0 +1,209 @@
+#!/usr/bin/env bats
+#
+# Goal: with cache.scope = "readers", a shared source is staged once on a node for all who may read it. Each job proves
+# by opening it that its user may, now; a user who may not, or who may no longer, finds nothing, whatever name they
+# know. Nobody but the keeper can change the tree. What not all users of the node see alike stays one user's.
+
+# shellcheck disable=SC2016
+load helpers
+load lib/kept
+
+export NODESTAGE_CLUSTER=readers
+
+SETTINGS='[staging]
+leave_free = "4MiB"
+[cache]
+min_age = 0
+keep_free = 0
+scope = "readers"
+'
+SLOW=$SETTINGS$'[read]\nmax_rate = "20KiB"\n'
+
+setup_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
+    cluster_up --nodes=2 --cpus=16 --scratch-size=192M
+    case $(on n1 findmnt -no FSTYPE -T /project) in
+        ext4 | xfs | btrfs | zfs) ;;
+        *) skip "/project is on a file system that the keeper does not trust" ;;
+    esac
+    on ctl bash -e <<'SCRIPT'
+mkdir -p /project/lab/tree/sub
+for i in $(seq 300); do echo "$i" >/project/lab/tree/$i; done
+cd /project/lab
+echo secret >tree/sub/secret; chmod 600 tree/sub/secret; chmod 700 tree/sub; chmod 4755 tree/2; chmod 2777 tree/3
+ln tree/1 tree/hard; ln -s 1 tree/link
+tar cf data.tar tree; gzip -k data.tar
+head -c 600000 /dev/urandom >slow.bin; tar cf slow.tar slow.bin
+for i in 1 2 3; do tar cf shard-$i.tar tree/$i; done
+head -c 600 data.tar.gz >broken.tar.gz
+chown -R alice:lab /project/lab; chmod 0640 -- *.tar *.gz slow.bin; chmod 0750 /project/lab
+SCRIPT
+}
+
+teardown_file() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
+    cluster_down
+}
+
+setup() {
+    reload_daemons "$SETTINGS"
+    empty_cache
+}
+
+is_shared_by_all() {
+    [ "$STATE" = COMPLETED ] && grep -q 'shared, already here (staged just now, for all who may read it)' <<<"$OUTPUT"
+}
+is_found() {
+    [ "$STATE" = COMPLETED ] && grep -q 'shared, already here (staged by job [0-9]*, for all who may read it)' <<<"$OUTPUT"
+}
+
+is_kept_out() {
+    ! on_node n1 "$1" cat "$(tree_path)/tree/1" 2>/dev/null
+}
+
+# The tree of the one entry of n1.
+tree_path() {
+    echo "/localscratch/.nodestage-cache/$(kept n1 | grep -v '\.work$')/data"
+}
+
+@test "what one user's job has staged, another who may read the source finds; who may not gets nothing" {
+    sbatch_wait --as=alice -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'cat $NODESTAGE_DATASET/tree/300 $NODESTAGE_DATASET/tree/sub/secret'
+    is_shared_by_all
+    grep -q '^secret$' <<<"$OUTPUT"
+    sbatch_wait --as=bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'cat $NODESTAGE_DATASET/tree/sub/secret; cat $SLURM_TMPDIR/data/tree/hard
+        touch $NODESTAGE_DATASET/new; chmod u+w $NODESTAGE_DATASET; nodestage cache; cat /localscratch/.nodestage-cache/*/data/tree/1; true'
+    is_found
+    [ "$(grep -cE '^(secret|1)$' <<<"$OUTPUT")" = 2 ]
+    grep -q "touch: .*Permission denied" <<<"$OUTPUT"
+    grep -q "chmod: .*Operation not permitted" <<<"$OUTPUT"
+    # He sees the entry that he uses, and not where alice found its source.
+    grep -q '(readers)' <<<"$OUTPUT"
+    [ "$(kept n1 | wc -l)" = 1 ]
+    sbatch_wait --as=carol -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
+    [ "$STATE" = FAILED ]
+    grep -q 'Permission denied' <<<"$OUTPUT"
+    allow_cache=1 assert_idle_clean
+}
+
+@test "the tree is the keeper's: modes for all to read, no write bits, no set-id bits; its top lets in whose jobs use it" {
+    sbatch_wait --as=alice -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
+    is_shared_by_all
+    top=$(dirname "$(tree_path)")
+    [ "$(on n1 find "$top" -mindepth 1 ! -user nodestage-keeper | wc -l)" = 0 ]
+    [ "$(on n1 find "$(tree_path)" ! -type l \( -perm /7222 -o ! -perm -0444 \) | wc -l)" = 0 ]
+    [ "$(on n1 stat -c '%U %a' "$top")" = "root 700" ]
+    id=$(submit bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'sleep 60')
+    wait_until 30 job_has_output "$id" 'already here'
+    on_node n1 bob cat "$(tree_path)/tree/1"
+    for user in alice carol; do
+        run on_node n1 "$user" ls "$top"
+        [ "$status" != 0 ]
+        run on_node n1 "$user" cat "$(tree_path)/tree/1"
+        [ "$status" != 0 ]
+    done
+    as bob scancel "$id"
+    wait_until 60 job_ended "$id"
+    wait_until 30 is_kept_out bob
+    # A daemon that is killed while a job uses it closes it for users whose jobs have ended.
+    id=$(submit bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'sleep 60')
+    wait_until 30 job_has_output "$id" 'already here'
+    cluster daemon kill n1
+    on n1 setfacl -m u:carol:rx "$top"
+    cluster daemon start n1
+    wait_until 30 on_node n1 bob cat "$(tree_path)/tree/1"
+    run on_node n1 carol ls "$top"
+    [ "$status" != 0 ]
+    as bob scancel "$id"
+    wait_until 60 job_ended "$id"
+}
+
+@test "who may no longer read the source does not find it" {
+    sbatch_wait --as=bob -w n1 --stage-dataset=/project/lab/slow.tar,shared --wrap true
+    is_shared_by_all
+    on ctl chmod 0600 /project/lab/slow.tar
+    sbatch_wait --as=bob -w n1 --stage-dataset=/project/lab/slow.tar,shared --wrap true
+    [ "$STATE" = FAILED ]
+    grep -q 'slow.tar: Permission denied' <<<"$OUTPUT"
+    # Its times are others now: for alice it is another source.
+    sbatch_wait --as=alice -w n1 --stage-dataset=/project/lab/slow.tar,shared --wrap true
+    is_shared_by_all
+    on ctl chmod 0640 /project/lab/slow.tar
+}
+
+@test "forty tasks of two users on two nodes: one staging on each" {
+    a=$(submit alice --array=1-20 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'echo "saw $(ls $NODESTAGE_DATASET/tree | wc -l)"')
+    b=$(submit bob --array=1-20 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'echo "saw $(ls $NODESTAGE_DATASET/tree | wc -l)"')
+    wait_until 120 job_ended "$a"
+    wait_until 120 job_ended "$b"
+    [ "$({ job_output "$a"; job_output "$b"; } | grep -c '^saw 303$')" = 40 ]
+    for node in n1 n2; do [ "$(kept "$node" | wc -l)" -le 1 ]; done
+    [ "$({ job_output "$a"; job_output "$b"; } | grep -c 'staged just now, for all')" -le 2 ]
+    [ "$({ job_output "$a"; job_output "$b"; } | grep -c 'staged by job [0-9]*, for all')" -ge 38 ]
+}
+
+@test "the job that stages for others is cancelled, and the daemon is killed: the next one goes on" {
+    reload_daemons "$SLOW"
+    a=$(submit alice -w n1 --stage-dataset=/project/lab/slow.tar,shared --wrap 'cmp $NODESTAGE_DATASET/slow.bin /project/lab/slow.bin && echo right')
+    wait_until 30 job_has_output "$a" 'which is staged, for all who may read it'
+    b=$(submit bob -w n1 --stage-dataset=/project/lab/slow.tar,shared --wrap 'cmp $NODESTAGE_DATASET/slow.bin /project/lab/slow.bin && echo right')
+    wait_until 30 job_has_output "$b" "waiting for job $a"
+    as alice scancel "$a"
+    wait_until 60 job_ended "$a"
+    wait_until 30 job_has_output "$b" 'which is staged, for all who may read it'
+    cluster daemon kill n1
+    cluster daemon start n1
+    reload_daemons "$SETTINGS"
+    wait_until 90 job_ended "$b"
+    job_has_output "$b" right
+    wait_until 20 number_kept n1 1
+    allow_cache=1 assert_idle_clean
+}
+
+@test "what is broken fails each job in its own words, and what changes meanwhile is not kept" {
+    for user in alice bob; do
+        sbatch_wait --as=$user -w n1 --stage-dataset=/project/lab/broken.tar.gz,shared --wrap true
+        [ "$STATE" = FAILED ]
+        grep -q 'broken.tar.gz' <<<"$OUTPUT"
+    done
+    number_kept n1 0
+    reload_daemons "$SLOW"
+    a=$(submit alice -w n1 --stage-dataset=/project/lab/slow.tar,shared --wrap 'echo ran')
+    wait_until 30 job_has_output "$a" 'which is staged, for all who may read it'
+    on ctl touch /project/lab/slow.tar
+    wait_until 90 job_ended "$a"
+    reload_daemons "$SETTINGS"
+    job_has_output "$a" "not shared: it could not be kept for others"
+    job_has_output "$a" ran
+    daemon_log n1 | grep -q 'not kept for all who may read it: .*it was changed while it was read'
+    wait_until 20 number_kept n1 0
+    allow_cache=1 assert_idle_clean
+}
+
+@test "files of a pattern together, an item beside it that is one user's, and a file that is copied" {
+    as bob sh -c 'mkdir -p mine; echo own >mine/file'
+    for user in alice bob; do
+        sbatch_wait --as=$user -w n1 --stage-dataset='/project/lab/shard-*.tar:shards,shared' --stage-dataset=/project/lab/slow.bin,shared \
+            --wrap 'cat $NODESTAGE_DATASET/shard-2/tree/2; cmp $NODESTAGE_DATASET_SLOW_BIN /project/lab/slow.bin && echo same'
+        [ "$STATE" = COMPLETED ]
+        grep -q '^2$' <<<"$OUTPUT"
+        grep -q '^same$' <<<"$OUTPUT"
+    done
+    [ "$(grep -c 'staged by job [0-9]*, for all' <<<"$OUTPUT")" = 2 ]
+    sbatch_wait --as=bob -w n1 --stage-dataset=mine,shared --stage-dataset=/project/lab/data.tar,shared --wrap 'cat $NODESTAGE_DATASET/file'
+    [ "$STATE" = COMPLETED ]
+    grep -q 'mine.*kept on this node for your further jobs' <<<"$OUTPUT"
+    grep -q 'data.tar.*for all who may read it' <<<"$OUTPUT"
+}
+
+@test "without the setting, or without the keeper, what is kept is one user's again" {
+    sbatch_wait --as=alice -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
+    is_shared_by_all
+    reload_daemons "${SETTINGS/readers/user}"
+    wait_until 20 number_kept n1 0
+    sbatch_wait --as=alice -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
+    works_as led
+    reload_daemons "$SETTINGS"$'keeper = "nobody-here"\n'
+    daemon_log n1 | grep -q "has no user 'nobody-here'"
+    sbatch_wait --as=bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
+    works_as led
+}
