@@ -17,8 +17,11 @@
 //                                source, then raises `asks`
 //   unused → serving             the relay worker, for another node that is ahead of this one
 //   asked → serving              bytes come, from 0 on, or are about to
-//   asked, serving → over        no more will come; `why` says why. What is in the ring stays
-//   serving, over → unused       the relay worker has recycled it
+//   asked → writing              of a directory: the staging worker reads it, and fills the ring
+//   asked, serving, writing → over
+//                                no more will come; `why` says why. What is in the ring stays
+//   serving, writing, over → unused
+//                                the relay worker has recycled it
 // `reader` says what the staging worker does with it:
 //   none → reading               it reads (compare-and-swap, in slots that are serving, too: the
 //                                same source may be there already)
@@ -26,6 +29,12 @@
 //   reading, dropped → closed    it needs the source no more. A closed slot is kept for other nodes
 //                                until the relay worker needs it
 //   none, closed → recycled      the relay worker takes it back (compare-and-swap)
+//
+// A directory comes as a stream of its entries, whose length is not known before its end. Its
+// `identity.size` is a fingerprint of which entries are wanted of it, and how. The node that reads
+// it copies it as it would without the relay, and its staging worker puts what it has copied into
+// the ring: up to `granted`, as `written` says, until `is_ended`. On the other nodes the stream is
+// read as any source is, up to `watermark` once `is_whole` is set.
 //
 // Words that one side waits for by futex(2), raised by one and then woken: `asks` and `moves` by
 // the staging worker, `news` by the relay worker. `beat` is raised several times a second while the
@@ -38,7 +47,7 @@
 
 namespace nodestage {
 
-inline constexpr std::uint32_t k_relay_board_magic = 0x3172736e;  // "nsr1"
+inline constexpr std::uint32_t k_relay_board_magic = 0x3272736e;  // "nsr2"
 inline constexpr std::size_t k_relay_slots = 16;
 inline constexpr std::size_t k_max_relay_path = 4096;  // with its NUL
 
@@ -48,6 +57,12 @@ enum class RelaySlotState : std::uint32_t {
   asked = 2,
   serving = 3,
   over = 4,
+  writing = 5,
+};
+
+enum class RelayKind : std::uint32_t {
+  file = 0,
+  directory = 1,
 };
 
 enum class RelayReader : std::uint32_t {
@@ -85,6 +100,11 @@ struct RelaySlot {
   // comes from the original, by the relay worker.
   std::atomic<std::uint32_t> has_left;
   char left[512];
+  std::atomic<std::uint32_t> kind;      // RelayKind
+  std::atomic<std::uint32_t> is_ended;  // 1: the staging worker has written the stream to its end
+  std::atomic<std::uint32_t> is_whole;  // 1: the stream ends at `watermark`
+  std::atomic<std::uint64_t> granted;   // up to here the staging worker may write
+  std::atomic<std::uint64_t> written;   // up to here it has written
 };
 
 // Zeros at first. The daemon makes it (memfd_create(2)) with k_relay_board_bytes.
@@ -101,6 +121,7 @@ struct RelayBoard {
   std::atomic<std::uint32_t> is_off;           // 1: nothing will be relayed; `why` says why
   char why[512];
   RelaySlot slots[k_relay_slots];
+  std::atomic<std::uint32_t> staging_beat;  // raised several times a second by the staging worker
 };
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&

@@ -1,9 +1,10 @@
-// bench-slow-mount DIRECTORY MOUNTPOINT READ_US CALL_US
+// bench-slow-mount DIRECTORY MOUNTPOINT READ_US CALL_US [LOG]
 //
 // A read-only view of DIRECTORY on MOUNTPOINT (FUSE) whose server answers each read after READ_US
 // microseconds and each look-up, open and listing after CALL_US, many at once: a file system that
 // is far away but not slow. Stays in the foreground; ends when it is unmounted. What a file's last
-// reader left in the page cache is dropped when it is opened.
+// reader left in the page cache is dropped when it is opened. At its end it appends a line "CALLS
+// READS BYTES" to LOG: look-ups, opens and listings, reads, and the bytes that were read.
 #define FUSE_USE_VERSION 312
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -26,12 +28,20 @@ constexpr unsigned k_threads = 64;
 int root = -1;
 std::chrono::microseconds read_delay;
 std::chrono::microseconds call_delay;
+std::atomic<unsigned long> calls = 0;
+std::atomic<unsigned long> reads = 0;
+std::atomic<unsigned long> bytes_read = 0;
+
+void delay_call() {
+  ++calls;
+  std::this_thread::sleep_for(call_delay);
+}
 
 // "/a" → "a", "/" → ".".
 const char* below(const char* path) { return path[1] == '\0' ? "." : path + 1; }
 
 int get_attributes(const char* path, struct stat* info, fuse_file_info*) {
-  std::this_thread::sleep_for(call_delay);
+  delay_call();
   return ::fstatat(root, below(path), info, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
 }
 
@@ -43,7 +53,7 @@ int read_link(const char* path, char* text, std::size_t size) {
 }
 
 int open_file(const char* path, fuse_file_info* file) {
-  std::this_thread::sleep_for(call_delay);
+  delay_call();
   const int fd = ::openat(root, below(path), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -errno;
   file->fh = static_cast<std::uint64_t>(fd);
@@ -51,8 +61,10 @@ int open_file(const char* path, fuse_file_info* file) {
 }
 
 int read_file(const char*, char* data, std::size_t size, off_t offset, fuse_file_info* file) {
+  ++reads;
   std::this_thread::sleep_for(read_delay);
   const ssize_t count = ::pread(static_cast<int>(file->fh), data, size, offset);
+  if (count > 0) bytes_read += static_cast<unsigned long>(count);
   return count < 0 ? -errno : static_cast<int>(count);
 }
 
@@ -63,7 +75,7 @@ int release_file(const char*, fuse_file_info* file) {
 
 int list_directory(const char* path, void* buffer, fuse_fill_dir_t fill, off_t, fuse_file_info*,
                    fuse_readdir_flags) {
-  std::this_thread::sleep_for(call_delay);
+  delay_call();
   DIR* directory = ::fdopendir(::openat(root, below(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory == nullptr) return -errno;
   while (const dirent* entry = ::readdir(directory)) {
@@ -115,8 +127,8 @@ int serve(const char* mount_point) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 5) {
-    std::fputs("usage: bench-slow-mount DIRECTORY MOUNTPOINT READ_US CALL_US\n", stderr);
+  if (count != 5 && count != 6) {
+    std::fputs("usage: bench-slow-mount DIRECTORY MOUNTPOINT READ_US CALL_US [LOG]\n", stderr);
     return 2;
   }
   root = ::open(arguments[1], O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -126,5 +138,9 @@ int main(int count, char** arguments) {
   }
   read_delay = std::chrono::microseconds(std::atoi(arguments[3]));
   call_delay = std::chrono::microseconds(std::atoi(arguments[4]));
-  return serve(arguments[2]);
+  std::FILE* const log = count == 6 ? std::fopen(arguments[5], "a") : nullptr;
+  const int code = serve(arguments[2]);
+  if (log == nullptr) return code;
+  std::fprintf(log, "%lu %lu %lu\n", calls.load(), reads.load(), bytes_read.load());
+  return std::fclose(log) == 0 ? code : 1;
 }

@@ -169,14 +169,14 @@ class StageRun {
     const int high_rate = ::fcntl(::memfd_create("rate", 0), F_DUPFD, 50);
     const int high_answer =
         ::fcntl(answer_fd >= 0 ? answer_fd : ::open("/dev/null", O_RDONLY), F_DUPFD, 50);
+    const int high_board = ::fcntl(board_fd, F_DUPFD, 50);
+    const int high_spool = ::fcntl(spool_fd, F_DUPFD, 50);
     if (::pwrite(high_rate, &rate, sizeof rate, 0) != sizeof rate) return 123;
     ::dup2(high_status, k_worker_status_fd);
     ::dup2(high_job, k_worker_directory_fd);
     ::dup2(high_rate, k_worker_rate_fd);
     ::dup2(high_answer, k_worker_answer_fd);
     if (order.has_board) {
-      const int high_board = ::fcntl(board_fd, F_DUPFD, 50);
-      const int high_spool = ::fcntl(spool_fd, F_DUPFD, 50);
       ::dup2(high_board, k_worker_board_fd);
       ::dup2(high_spool, k_worker_spool_fd);
     }

@@ -103,10 +103,6 @@ TEST_CASE("nothing is asked for and nothing is said where a source does not qual
   SUBCASE("its file system is not listed") { stage.order.relay.file_systems = {"fuse", "nfs"}; }
   SUBCASE("the spool has no size") { stage.order.relay.window_bytes = 0; }
   SUBCASE("there is no board") { stage.order.has_board = false; }
-  SUBCASE("it is a directory") {
-    stage.request.datasets.clear();
-    stage.add("").destination = "out";
-  }
   REQUIRE(stage.run() == 0);
   CHECK(stage.is_exact());
   CHECK(stage.relay->asked == 0);

@@ -172,6 +172,8 @@ Status CopiedDirectories::finish(CopiedDirectory& directory, SharedFd& below, co
       ::fchmod(fd->get(), directory.info.st_mode & 07777) != 0) {
     return space.explain(path(directory), errno);
   }
+  if (notes_.listener != nullptr)
+    notes_.listener->directory(path(directory), fd->get(), directory.info);
   below = std::move(fd);
   return {};
 }

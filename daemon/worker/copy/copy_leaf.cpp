@@ -19,7 +19,7 @@ constexpr std::uint64_t k_part_bytes = 16ULL * 1024 * 1024;
 
 constexpr unsigned char k_link = DT_LNK;
 constexpr int k_open_source = O_RDONLY | O_NONBLOCK | O_NOCTTY;
-constexpr int k_open_copy = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+constexpr int k_open_copy = O_CREAT | O_EXCL | O_NOFOLLOW;
 
 // Returns whether the directory, or one above it, is that of `info`.
 bool is_in(const CopiedDirectory& directory, const struct stat& info) {
@@ -50,9 +50,10 @@ struct CopyLeaf::OpenFile {
   struct stat info;
   FileToCopy::Mode mode;
   XattrCopy* xattrs;
+  std::atomic<std::uint64_t>* from_storage;
 
   [[nodiscard]] FileToCopy source(SourcePace& pace) const {
-    return {from.get(), info, full_path, mode, &pace, xattrs};
+    return {from.get(), info, full_path, mode, &pace, xattrs, nullptr, from_storage};
   }
 };
 
@@ -176,7 +177,8 @@ Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct
   const mode_t mode = mode_of_copy(info);
   const bool is_set = (mode & ~way_.made_modes) == 0;
   const std::string path = at.prefix + name;
-  auto to = open_at(at.to->get(), name, k_open_copy, is_set ? mode : 0600);
+  const int access = way_.notes.listener != nullptr ? O_RDWR : O_WRONLY;
+  auto to = open_at(at.to->get(), name, access | k_open_copy, is_set ? mode : 0600);
   if (!to) return space_of(at.thread).explain(path, to.error().code);
   way_.notes.unreadable.look_at(path, mode | S_IFREG);
   OpenFile file{at.directory,
@@ -186,10 +188,13 @@ Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct
                 std::move(*to),
                 info,
                 is_set ? FileToCopy::Mode::set : FileToCopy::Mode::to_set,
-                way_.xattrs};
+                way_.xattrs,
+                &way_.meter.from_storage};
   SourcePace& pace = hands_[at.thread].pace;
   if (static_cast<std::uint64_t>(info.st_size) < 2 * k_part_bytes) {
+    const Fd copy = heard(file.to);
     TRY(copy_file(file.source(pace), std::move(file.to), way_.meter, space_of(at.thread)));
+    announce(file, copy);
     return link_others(path, info, at.thread);
   }
   TRY_ASSIGN(const bool is_shared, share_blocks(file.source(pace), file.to.get(), way_.meter));
@@ -223,8 +228,20 @@ Status CopyLeaf::copy_part(LargeFile& large, DataRange range, unsigned thread) {
 }
 
 Status CopyLeaf::end_file(OpenFile& file, unsigned thread) {
+  const Fd copy = heard(file.to);
   TRY(end_copy(file.source(hands_[thread].pace), std::move(file.to), space_of(thread)));
+  announce(file, copy);
   return link_others(file.path, file.info, thread);
+}
+
+// Its mode may let nobody open it again.
+Fd CopyLeaf::heard(const Fd& copy) const {
+  if (way_.notes.listener == nullptr) return {};
+  return Fd(::fcntl(copy.get(), F_DUPFD_CLOEXEC, 0));
+}
+
+void CopyLeaf::announce(const OpenFile& file, const Fd& copy) const {
+  if (way_.notes.listener != nullptr) way_.notes.listener->file(file.path, copy.get(), file.info);
 }
 
 Status CopyLeaf::symlink(At& at, const std::string& name, Links links) {
@@ -246,6 +263,7 @@ Status CopyLeaf::symlink(At& at, const std::string& name, Links links) {
     return space.explain(path, errno);
   const Status times = copy_times(at.to->get(), name.c_str(), info);
   if (!times) return space.explain(path, times.error().code);
+  if (way_.notes.listener != nullptr) way_.notes.listener->symlink(path, target, info);
   return link_others(path, info, at.thread);
 }
 
@@ -259,7 +277,7 @@ Result<bool> CopyLeaf::is_linked(At& at, const std::string& name, const struct s
   const auto met = links_.meet(info, at.prefix + name, {&at.directory, name});
   if (met.turn == Turn::left) return true;
   TRY(way_.directories.end_part(at.directory, space_of(at.thread)));
-  return met.turn == Turn::link && make_link(met.first, at.to->get(), name);
+  return met.turn == Turn::link && make_link(met.first, at.to->get(), at.prefix, name);
 }
 
 // Makes the links to a file, now complete as `path`, that other threads left to this one.
@@ -269,7 +287,8 @@ Status CopyLeaf::link_others(const std::string& path, const struct stat& info, u
   for (auto& name : links_.done(info)) {
     TRY(way_.meter.check());
     TRY_ASSIGN(const SharedFd to, way_.directories.to(*name.directory, space));
-    if (make_link(path, to->get(), name.name)) {
+    const std::string parent = CopiedDirectories::path(*name.directory);
+    if (make_link(path, to->get(), parent.empty() ? parent : parent + "/", name.name)) {
       TRY(way_.directories.end_part(*name.directory, space));
       continue;
     }
@@ -280,11 +299,16 @@ Status CopyLeaf::link_others(const std::string& path, const struct stat& info, u
   return {};
 }
 
-bool CopyLeaf::make_link(const std::string& first, int to, const std::string& name) const {
+// `parent_path` is "" or ends in a slash.
+bool CopyLeaf::make_link(const std::string& first, int to, const std::string& parent_path,
+                         const std::string& name) const {
   const SplitPath split = split_path(first);
   const auto parent = open_directory_below(way_.directories.target_root(), split.parent);
-  return parent &&
-         ::linkat(parent->get(), std::string(split.name).c_str(), to, name.c_str(), 0) == 0;
+  const bool is_made =
+      parent && ::linkat(parent->get(), std::string(split.name).c_str(), to, name.c_str(), 0) == 0;
+  if (is_made && way_.notes.listener != nullptr)
+    way_.notes.listener->hard_link(parent_path + name, first);
+  return is_made;
 }
 
 // If a link cannot be made (a mode, a limit of the file system), the file is copied once more.

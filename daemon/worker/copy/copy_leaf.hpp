@@ -86,7 +86,10 @@ class CopyLeaf {
   Status symlink(At& at, const std::string& name, Links links);
   Result<bool> is_linked(At& at, const std::string& name, const struct stat& info, Links links);
   Status link_others(const std::string& path, const struct stat& info, unsigned thread);
-  bool make_link(const std::string& first, int to, const std::string& name) const;
+  bool make_link(const std::string& first, int to, const std::string& parent_path,
+                 const std::string& name) const;
+  [[nodiscard]] Fd heard(const Fd& copy) const;
+  void announce(const OpenFile& file, const Fd& copy) const;
   Status copy_again(CopiedDirectory& directory, const std::string& name, unsigned thread);
   [[nodiscard]] std::string full(const std::string& path) const;
   [[nodiscard]] Result<std::string> link_text(const At& at, const std::string& name) const;

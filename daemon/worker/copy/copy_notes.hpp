@@ -1,6 +1,7 @@
 // CopyNotes: what is reported of a tree that was copied.
 #pragma once
 
+#include "daemon/worker/copy/copy_listener.hpp"
 #include "daemon/worker/tree/out_links.hpp"
 #include "daemon/worker/tree/unreadable_entries.hpp"
 
@@ -10,6 +11,7 @@ namespace nodestage {
 struct CopyNotes {
   OutLinks out_links;
   UnreadableEntries unreadable;
+  CopyListener* listener = nullptr;  // borrowed; null: nobody listens
 };
 
 }  // namespace nodestage

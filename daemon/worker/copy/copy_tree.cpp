@@ -255,6 +255,7 @@ Status CopyTree::run(Fd from) {
   auto to = open_to_read(to_);
   if (!to) return way_.space.explain("", to.error().code);
   const mode_t made_modes = modes_at_open(to->get(), way_.umask);
+  notes_.listener = way_.listener;
   CopiedDirectories directories(std::move(*source), std::move(*to), info, notes_, way_.xattrs);
   TreeRun run(path_, way_, directories, made_modes, notes_);
   Status done = run.run();

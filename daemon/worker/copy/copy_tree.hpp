@@ -36,6 +36,7 @@ class CopyTree {
     const std::vector<ListedName>* only = nullptr;
     LinksOut links = LinksOut::kept;
     WriteBits writes = WriteBits::kept;  // taken: neither the copies nor `to` have some in the end
+    CopyListener* listener = nullptr;    // borrowed; null: nobody listens
   };
 
   // `to` (borrowed) is the empty directory to fill, `path` the source's, for messages.

@@ -1,70 +1,16 @@
 #include "daemon/worker/piece/piece.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
-
-#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
-#include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
-#include "daemon/worker/copy/copy_tree.hpp"
 #include "daemon/worker/piece/recognise.hpp"
+#include "daemon/worker/tree/unreadable_entries.hpp"
 #include "daemon/worker/tree/write_bits.hpp"
 
 namespace nodestage {
-namespace {
-
-std::vector<ListedName> listed(const NewestChoice* choice) {
-  std::vector<ListedName> names;
-  if (choice == nullptr) return names;
-  for (const NewestEntry& entry : choice->entries)
-    names.push_back(
-        {entry.info.st_ino, static_cast<unsigned char>(IFTODT(entry.info.st_mode)), entry.name});
-  return names;
-}
-
-}  // namespace
-
-std::string DirectoryPiece::default_name() const { return default_destination(path); }
-
-Result<Need> DirectoryPiece::need() {
-  return wanted.only == nullptr ? Need{} : need_of(*wanted.only);
-}
-
-Result<PieceLook> DirectoryPiece::look(std::chrono::milliseconds) { return PieceLook{}; }
-
-Status DirectoryPiece::build(const PiecePlace& place) {
-  TRY_ASSIGN(directory, open_source_directory(path));
-  Fd from(::fcntl(directory.get(), F_DUPFD_CLOEXEC, 0));
-  if (!from) return system_error("dup");
-  TRY_ASSIGN(const Fd to, make_directory(place));
-  const std::uint64_t written_before = meter->bytes_written;
-  const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
-  XattrCopy xattrs;
-  const std::vector<ListedName> only = listed(wanted.only);
-  CopyTree copy(to.get(), path,
-                {filter, *meter, place.space, place.umask, limits.threads,
-                 limits.rules.xattrs ? &xattrs : nullptr, wanted.only != nullptr ? &only : nullptr,
-                 wanted.links, place.writes});
-  Status copied = copy.run(std::move(from));
-  if (!copied)
-    return wanted.only != nullptr ? fault_of_chosen(std::move(copied.error())) : copied.error();
-  add_skipped(xattrs.lost, k_lost_xattrs);
-  add_skipped(copy.skipped(), "FIFOs, sockets or devices");
-  add_note(copy.notes().unreadable.note());
-  link_note = copy.notes().out_links.note(wanted.links, "links=follow",
-                                          meter->bytes_written - written_before);
-  if (wanted.strip > 0) add_note("strip= has no meaning for a directory");
-  if (wanted.extract == Extract::yes) add_note("extract= has no meaning for a directory");
-  if (wanted.only == nullptr) idle_globs = filter.idle_globs();  // else it has not seen all names
-  return check_taken(
-      path, filter.takes_all() ? 0 : 1, copy.taken(),
-      "Look at its names with: find " + shell_word(shown(path)) + " -printf '%P\\n'");
-}
-
 std::string FilePiece::default_name() const { return std::string(last_part(path)); }
 
 Result<Need> FilePiece::need() { return need_of_file(source->info()); }
@@ -104,7 +50,7 @@ Result<Piece> Piece::open(const std::string& path, const Unpacking& wanted, Mete
                           const PieceLimits& limits) {
   PieceForm form{path, wanted, &meter, limits};
   TRY_ASSIGN(const struct stat info, examine_source(path));
-  if (S_ISDIR(info.st_mode)) return Piece(DirectoryPiece{std::move(form)});
+  if (S_ISDIR(info.st_mode)) return Piece(DirectoryPiece(std::move(form)));
   if (wanted.only != nullptr) return newest_of_file(path);
   TRY_ASSIGN(Source source, Source::open(path, meter));
   form.source = std::make_unique<Source>(std::move(source));

@@ -6,17 +6,10 @@
 #include <variant>
 
 #include "daemon/worker/piece/archive_piece.hpp"
+#include "daemon/worker/piece/directory_piece.hpp"
 #include "daemon/worker/piece/piece_form.hpp"
 
 namespace nodestage {
-
-struct DirectoryPiece : PieceForm {
-  [[nodiscard]] std::string kind() const { return "directory"; }
-  [[nodiscard]] std::string default_name() const;
-  Result<Need> need();
-  Result<PieceLook> look(std::chrono::milliseconds limit);
-  Status build(const PiecePlace& place);
-};
 
 // A file that is copied as it is.
 struct FilePiece : PieceForm {

@@ -29,6 +29,15 @@ class OriginalFile : public Original {
 
 }  // namespace
 
+Status check_original_directory(const std::string& path, const RelayIdentity& identity) {
+  const auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+  if (!fd) return system_error(shown(path), fd.error().code);
+  struct stat info {};
+  if (::fstat(fd->get(), &info) != 0) return system_error(shown(path));
+  if (directory_identity_of(info, identity.size) == identity) return {};
+  return Error{ESTALE, shown(path) + ": is not the same directory here, or has changed"};
+}
+
 Result<std::unique_ptr<Original>> open_original(const std::string& path,
                                                 const RelayIdentity& identity) {
   auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);

@@ -32,4 +32,7 @@ using OpenOriginal =
 Result<std::unique_ptr<Original>> open_original(const std::string& path,
                                                 const RelayIdentity& identity);
 
+// Refuses what is not a directory that can be read here, or not the one that was identified.
+Status check_original_directory(const std::string& path, const RelayIdentity& identity);
+
 }  // namespace nodestage

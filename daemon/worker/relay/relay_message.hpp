@@ -8,6 +8,9 @@
 //   kind 4  data   server  bytes of the source, in order, from `offset` on
 //   kind 5  end    server  empty: that was all of the source
 //   kind 6  leave  server  text why: go on without me
+//   kind 7  ask_directory
+//                  client  as `ask`, for a directory's stream: its size is the fingerprint of what
+//                          is wanted of it (relay_board.hpp), and its offset 0
 //   fields as in common/wire/wire.hpp
 // A data frame has at most k_most_frame_bytes. Anything else is a fault of the other side.
 #pragma once
@@ -30,9 +33,10 @@ enum class RelayMessage : std::uint8_t {
   data = 4,
   end = 5,
   leave = 6,
+  ask_directory = 7,
 };
 constexpr EnumRange<RelayMessage> range_of(RelayMessage) {
-  return {RelayMessage::ask, RelayMessage::leave};
+  return {RelayMessage::ask, RelayMessage::ask_directory};
 }
 
 // How often a side that has nothing else to say says `alive`.
@@ -42,7 +46,12 @@ struct RelayAsk {
   std::string path;
   RelayIdentity identity{};
   std::uint64_t offset = 0;
+  RelayKind kind = RelayKind::file;  // as the kind of the message has it
 };
+
+inline bool is_ask(RelayMessage message) {
+  return message == RelayMessage::ask || message == RelayMessage::ask_directory;
+}
 
 std::string encode_ask(const RelayAsk& ask);
 // Refuses a path that is not absolute, has a NUL, or does not fit into a slot, and an offset beyond

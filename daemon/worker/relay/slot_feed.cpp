@@ -22,8 +22,8 @@ SlotFeed::SlotFeed(RelayBasis& basis, const Place& place, std::string path,
       place_(place),
       path_(std::move(path)),
       identity_(identity),
-      ring_(
-          {basis.board, place.slot, basis.spool_fd, place.ring, identity.size, basis.patience()}) {}
+      ring_({basis.board, place.slot, basis.spool_fd, place.ring, identity.size, basis.patience(),
+             RelayClock::now, place.kind}) {}
 
 void SlotFeed::stop() {
   stop_ = true;
@@ -43,6 +43,10 @@ void SlotFeed::fail(const std::string& why) {
 }
 
 Status SlotFeed::feed() {
+  return place_.kind == RelayKind::directory ? feed_directory() : feed_file();
+}
+
+Status SlotFeed::feed_file() {
   TRY_ASSIGN(const auto original, basis_.open(path_, identity_));
   const RelayPlan plan = basis_.plan.await(basis_.plan_limit(), stop_);
   if (plan.part == RelayPart::off) return Error{0, plan.why};
@@ -50,6 +54,56 @@ Status SlotFeed::feed() {
   if (stop_) return stopped();
   begin_serving("");
   return read_rest(*original);
+}
+
+Status SlotFeed::feed_directory() {
+  TRY(check_original_directory(path_, identity_));
+  const RelayPlan plan = basis_.plan.await(basis_.plan_limit(), stop_);
+  if (plan.part == RelayPart::off) return Error{0, plan.why};
+  if (plan.part == RelayPart::link) try_upstream(plan);
+  if (stop_) return stopped();
+  if (ring_.is_complete()) return {};
+  if (has_begun_) return Error{0, "its stream has broken off: " + field_text(slot().left)};
+  return take_from_staging();
+}
+
+Status SlotFeed::take_from_staging() {
+  auto asked = number(RelaySlotState::asked);
+  if (!slot().state.compare_exchange_strong(asked, number(RelaySlotState::writing)))
+    return Error{0, "the staging does not ask for it any more"};
+  Silence silence(basis_.silence());
+  std::uint32_t beat = basis_.board.staging_beat;
+  while (!stop_) {
+    // In this order: what was written before the end or the closing counts.
+    const bool is_ended = slot().is_ended != 0;
+    const bool is_closed = slot().reader != number(RelayReader::reading);
+    const std::uint64_t written = slot().written;
+    if (written > slot().granted) return Error{EPROTO, "the staging writes what it may not"};
+    if (written > ring_.watermark()) ring_.advance(written);
+    if (is_ended) {
+      ring_.end();
+      return {};
+    }
+    if (is_closed) return Error{0, "its staging has failed there"};
+    TRY(check_staging(silence, beat));
+    const std::uint64_t before = slot().granted;
+    const std::uint32_t seen = basis_.board.moves;
+    slot().granted = ring_.grant(RelayClock::now() + k_alive_step);
+    raise(basis_.board.news);
+    const bool is_idle = slot().granted == before && slot().written == written;
+    if (is_idle && written < before) await_raise(basis_.board.moves, seen, k_alive_step);
+  }
+  return stopped();
+}
+
+// A process that has died closes nothing.
+Status SlotFeed::check_staging(Silence& silence, std::uint32_t& beat) {
+  if (const std::uint32_t now = basis_.board.staging_beat; now != beat) {
+    beat = now;
+    silence.heard();
+  }
+  if (!silence.is_too_long()) return {};
+  return Error{ETIMEDOUT, "its staging says nothing"};
 }
 
 void SlotFeed::begin_serving(const std::string& upstream) {
@@ -78,7 +132,7 @@ void SlotFeed::leave(const std::string& why) {
 }
 
 Status SlotFeed::pull(const RelayPlan& plan) {
-  const RelayAsk ask{path_, identity_, ring_.watermark()};
+  const RelayAsk ask{path_, identity_, ring_.watermark(), place_.kind};
   TRY_ASSIGN(Upstream upstream,
              Upstream::ask(plan, ask, {basis_.silence(), socket_bytes_for(place_.ring), stop_}));
   bool has_begun = false;
@@ -88,6 +142,7 @@ Status SlotFeed::pull(const RelayPlan& plan) {
       return Error{EPROTO, "the other side does not begin"};
     has_begun = word.has_value();
   }
+  has_begun_ = true;
   begin_serving(plan.node);
   return pull_all(upstream);
 }
@@ -96,6 +151,10 @@ Status SlotFeed::pull_all(Upstream& upstream) {
   while (!ring_.is_complete()) {
     TRY_ASSIGN(const auto word, upstream.next());
     if (!word) continue;
+    if (word->message == RelayMessage::end && place_.kind == RelayKind::directory) {
+      ring_.end();
+      return {};
+    }
     if (word->message != RelayMessage::data)
       return Error{EPROTO, "the other side ends before the source does"};
     TRY(take(upstream, word->data));
@@ -104,7 +163,7 @@ Status SlotFeed::pull_all(Upstream& upstream) {
 }
 
 Status SlotFeed::take(Upstream& upstream, std::span<const std::byte> data) {
-  if (data.size() > identity_.size - ring_.watermark())
+  if (data.size() > ring_.left())
     return Error{EPROTO, "the other side sends more than the source has"};
   while (!data.empty()) {
     if (stop_) return stopped();

@@ -4,6 +4,10 @@
 // and whether it is the same file, and the feed goes on with it, at the same offset, when the node
 // before fails, refuses, sends what does not open, or is silent. Readers of the ring notice nothing
 // of that.
+//
+// A directory's stream cannot be continued by another node. Without a node before that has it from
+// its start, this node's staging worker copies the directory and writes the stream. Once a stream
+// has begun and breaks, it is over here and for those behind, who start again.
 #pragma once
 
 #include <atomic>
@@ -20,6 +24,7 @@
 #include "daemon/worker/relay/relay_message.hpp"
 #include "daemon/worker/relay/spool_ring.hpp"
 #include "daemon/worker/relay/upstream.hpp"
+#include "daemon/worker/spool/silence.hpp"
 
 namespace nodestage {
 
@@ -28,6 +33,7 @@ class SlotFeed {
   struct Place {
     std::size_t slot;
     std::uint64_t ring;  // bytes
+    RelayKind kind = RelayKind::file;
   };
   SlotFeed(RelayBasis& basis, const Place& place, std::string path, const RelayIdentity& identity);
   SlotFeed(const SlotFeed&) = delete;
@@ -41,13 +47,17 @@ class SlotFeed {
   void fail(const std::string& why);
   [[nodiscard]] bool has_ended() const { return has_ended_; }
 
-  [[nodiscard]] bool is_for(const std::string& path, const RelayIdentity& identity) const {
-    return path == path_ && identity == identity_;
+  [[nodiscard]] bool is_for(const RelayAsk& ask) const {
+    return ask.path == path_ && ask.identity == identity_ && ask.kind == place_.kind;
   }
   [[nodiscard]] SpoolRing& ring() { return ring_; }
 
  private:
   Status feed();
+  Status feed_file();
+  Status feed_directory();
+  Status take_from_staging();
+  Status check_staging(Silence& silence, std::uint32_t& beat);
   void try_upstream(const RelayPlan& plan);
   void leave(const std::string& why);
   Status pull(const RelayPlan& plan);
@@ -66,6 +76,7 @@ class SlotFeed {
   std::atomic<bool> stop_ = false;
   std::atomic<bool> has_ended_ = false;
   bool is_spool_broken_ = false;
+  bool has_begun_ = false;  // something came from the node before
 };
 
 }  // namespace nodestage

@@ -61,17 +61,20 @@ void SlotTable::note_asks(int taken) {
 bool SlotTable::take_ask(std::size_t i) {
   const std::string path = field_text(slot(i).path);
   if (path.starts_with('/') && path.size() + 1 <= k_max_relay_path) {
-    begin(i, path, slot(i).identity);
+    const bool is_directory = slot(i).kind == static_cast<std::uint32_t>(RelayKind::directory);
+    const RelayKind kind = is_directory ? RelayKind::directory : RelayKind::file;
+    begin(i, {path, slot(i).identity, 0, kind});
     return true;
   }
   give_up(basis_.board, i, "the slot has no path");
   return false;
 }
 
-void SlotTable::begin(std::size_t i, const std::string& path, const RelayIdentity& identity) {
+void SlotTable::begin(std::size_t i, const RelayAsk& source) {
   const auto ring =
       ring_bytes(basis_.order.relay.window_bytes, static_cast<std::uint32_t>(lanes()));
-  auto feed = std::make_shared<SlotFeed>(basis_, SlotFeed::Place{i, ring}, path, identity);
+  auto feed = std::make_shared<SlotFeed>(basis_, SlotFeed::Place{i, ring, source.kind}, source.path,
+                                         source.identity);
   entries_[i] = Entry{feed, false, ++feeds_};
   if (basis_.threads.start([feed] { feed->run(); })) return;
   feed->fail("no thread can be started: the worker's limit of processes (worker.pids) is reached");
@@ -81,8 +84,10 @@ void SlotTable::release(std::size_t i) {
   entries_[i] = Entry{};
   RelaySlot& at = slot(i);
   at.state = number(RelaySlotState::filling);  // this thread's alone
-  for (auto* field : {&at.low, &at.watermark, &at.position, &at.from_storage, &at.from_nodes})
+  for (auto* field : {&at.low, &at.watermark, &at.position, &at.from_storage, &at.from_nodes,
+                      &at.granted, &at.written})
     *field = 0;
+  for (auto* field : {&at.kind, &at.is_ended, &at.is_whole}) *field = 0;
   at.identity = RelayIdentity{};
   at.has_left = 0;
   at.path[0] = at.upstream[0] = at.why[0] = at.left[0] = '\0';
@@ -118,16 +123,18 @@ void SlotTable::free_one() {
   entries_[*least].feed->stop();
 }
 
+// A directory's stream that has broken is asked for again.
 bool SlotTable::has_feed_for(const RelayAsk& ask) {
   return std::any_of(entries_.begin(), entries_.end(), [&ask](const Entry& entry) {
-    return entry.feed && !entry.is_retiring && entry.feed->is_for(ask.path, ask.identity);
+    if (!entry.feed || entry.is_retiring || !entry.feed->is_for(ask)) return false;
+    return ask.kind == RelayKind::file || !entry.feed->ring().is_over();
   });
 }
 
 // One source can have two: one that is over, or has lost its beginning, and a later one.
 std::optional<JoinedFeed> SlotTable::join_feed(const RelayAsk& ask) {
   for (const Entry& entry : entries_) {
-    if (!entry.feed || entry.is_retiring || !entry.feed->is_for(ask.path, ask.identity)) continue;
+    if (!entry.feed || entry.is_retiring || !entry.feed->is_for(ask)) continue;
     if (entry.feed->ring().is_over()) continue;
     if (auto reader = entry.feed->ring().join(ask.offset))
       return JoinedFeed{entry.feed, std::move(reader)};
@@ -157,18 +164,21 @@ bool SlotTable::claim(std::size_t i, const RelayAsk& ask) {
   at.identity = ask.identity;
   set_field(at.path, ask.path);
   at.state = number(RelaySlotState::serving);
-  begin(i, ask.path, ask.identity);
+  begin(i, ask);
   raise(basis_.board.news);
   return true;
 }
 
+// A directory's feed begins when the staging worker asks for it, which may have to write it.
 Result<std::optional<JoinedFeed>> SlotTable::join(const RelayAsk& ask) {
   const Lock lock(mutex_);
-  if (ask.identity.size < basis_.order.relay.least_bytes)
+  const bool is_file = ask.kind == RelayKind::file;
+  if (is_file && ask.identity.size < basis_.order.relay.least_bytes)
     return Error{0, "it is smaller than what is relayed there"};
   if (auto joined = join_feed(ask)) return std::optional(std::move(*joined));
   if (has_feed_for(ask)) return Error{0, "it is not complete there, or its beginning is gone"};
   if (basis_.board.staging_is_over != 0) return Error{0, "its staging is over there"};
+  if (!is_file) return std::optional<JoinedFeed>();
   const bool is_changing = is_staging_claiming();
   for (std::size_t i = 0; i < lanes() && !is_changing; ++i) {
     if (!entries_[i].feed && claim(i, ask)) return join_feed(ask);

@@ -57,7 +57,7 @@ class SlotTable {
   [[nodiscard]] bool has_feed_for(const RelayAsk& ask);
   bool take_ask(std::size_t i);
   void note_asks(int taken);
-  void begin(std::size_t i, const std::string& path, const RelayIdentity& identity);
+  void begin(std::size_t i, const RelayAsk& source);
   void release(std::size_t i);
   void free_one();
   [[nodiscard]] int worth(std::size_t i);

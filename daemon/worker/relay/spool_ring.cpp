@@ -46,11 +46,17 @@ Status in_parts(const SpoolRing::Place& place, std::uint64_t offset, Data data, 
 
 }  // namespace
 
-SpoolRing::SpoolRing(const Place& place) : place_(place) {}
+SpoolRing::SpoolRing(const Place& place)
+    : place_(place), size_(place.kind == RelayKind::directory ? UINT64_MAX : place.size) {}
 
 std::uint64_t SpoolRing::watermark() const {
   const Lock lock(mutex_);
   return watermark_;
+}
+
+std::uint64_t SpoolRing::left() const {
+  const Lock lock(mutex_);
+  return size_ - watermark_;
 }
 
 std::size_t SpoolRing::successors() const {
@@ -69,7 +75,9 @@ bool SpoolRing::is_over() const {
 }
 
 // The staging worker's words are claims: whatever they say, only its own data suffer.
-bool SpoolRing::has_local() const { return slot().reader == number(RelayReader::reading); }
+bool SpoolRing::has_local() const {
+  return !is_written_ && slot().reader == number(RelayReader::reading);
+}
 
 std::uint64_t SpoolRing::local_position() const {
   return std::min(slot().position.load(), watermark_);
@@ -87,6 +95,7 @@ SpoolRing::Bounds SpoolRing::bounds() const {
     bounds.fastest = std::max(bounds.fastest, position);
   };
   if (has_local()) add(local_needs(), local_position());
+  if (is_written_) add(watermark_, watermark_);
   for (const auto& successor : successors_) {
     if (!successor.is_dropped) add(successor.sent, successor.sent);
   }
@@ -97,13 +106,14 @@ std::uint64_t SpoolRing::room() const {
   const Bounds at = bounds();
   if (!at.has_reader) return 0;
   const std::uint64_t end =
-      std::min({at.needed + place_.ring, at.fastest + ring_ahead(place_.ring), place_.size});
+      std::min({at.needed + place_.ring, at.fastest + ring_ahead(place_.ring), size_});
   return difference(end, watermark_);
 }
 
 bool SpoolRing::blocks(std::uint64_t needed) const { return needed + place_.ring <= watermark_; }
 
 bool SpoolRing::is_any_starved() const {
+  if (is_written_) return true;  // the staging worker, which could write more
   if (has_local() && !blocks(local_needs()) &&
       watermark_ - local_position() < std::min(k_local_block, place_.ring / 8))
     return true;
@@ -190,6 +200,37 @@ Status SpoolRing::write(std::span<const std::byte> data) {
   return {};
 }
 
+// In small steps: what is granted can be overwritten, so late successors find it gone.
+std::uint64_t SpoolRing::grant(RelayClock::time_point until) {
+  {
+    const Lock lock(mutex_);
+    is_written_ = true;
+  }
+  const std::uint64_t room = std::min(await_room(until), std::max(k_local_block, place_.ring / 16));
+  const Lock lock(mutex_);
+  low_ = std::max(low_, difference(watermark_ + room, place_.ring));
+  slot().low = low_;
+  return watermark_ + room;
+}
+
+void SpoolRing::advance(std::uint64_t written) {
+  {
+    const Lock lock(mutex_);
+    watermark_ = std::max(watermark_, written);
+    slot().watermark = watermark_;
+  }
+  raise(place_.board.news);
+}
+
+void SpoolRing::end() {
+  {
+    const Lock lock(mutex_);
+    size_ = watermark_;
+    slot().is_whole = 1;
+  }
+  raise(place_.board.news);
+}
+
 void SpoolRing::give_up(const std::string& why) {
   {
     const Lock lock(mutex_);
@@ -223,7 +264,7 @@ RingReader::~RingReader() {
 RingReader::State RingReader::state() const {
   if (successor_->is_dropped) return State::dropped;
   if (successor_->sent < ring_.watermark_) return State::more;
-  if (successor_->sent == ring_.place_.size) return State::end;
+  if (successor_->sent == ring_.size_) return State::end;
   return ring_.why_ ? State::over : State::nothing;
 }
 
@@ -248,7 +289,7 @@ bool RingReader::is_dropped() const {
 
 bool RingReader::has_all() const {
   const Lock lock(ring_.mutex_);
-  return successor_->sent == ring_.place_.size;
+  return successor_->sent == ring_.size_;
 }
 
 std::string RingReader::why() const {

@@ -53,6 +53,7 @@ class SpoolRing {
     std::uint64_t size;  // of the source
     std::chrono::milliseconds patience;
     RelayClock::time_point (*now)() = RelayClock::now;
+    RelayKind kind = RelayKind::file;  // directory: `size` is not known before the end
   };
   explicit SpoolRing(const Place& place);
   SpoolRing(const SpoolRing&) = delete;
@@ -63,10 +64,18 @@ class SpoolRing {
   std::uint64_t await_room(RelayClock::time_point until);
   // Appends as many bytes as await_room() allowed, or fewer.
   Status write(std::span<const std::byte> data);
+  // For a ring that the staging worker fills: grant() waits for room as await_room() does, and
+  // returns up to where it may write; advance() notes up to where it has.
+  std::uint64_t grant(RelayClock::time_point until);
+  void advance(std::uint64_t written);
+  // A directory's stream is complete.
+  void end();
   // Ends the filling; `why` is for the readers.
   void give_up(const std::string& why);
   [[nodiscard]] std::uint64_t watermark() const;
-  [[nodiscard]] bool is_complete() const { return watermark() == place_.size; }
+  [[nodiscard]] bool is_complete() const { return left() == 0; }
+  // Returns how many bytes are still to come; many, if that is not known.
+  [[nodiscard]] std::uint64_t left() const;
 
   // Adds a successor that reads from `offset` on; returns nullptr if that is gone. The ring must
   // outlive it.
@@ -113,6 +122,8 @@ class SpoolRing {
   mutable std::mutex mutex_;  // guards what follows
   std::uint64_t low_ = 0;
   std::uint64_t watermark_ = 0;
+  std::uint64_t size_;
+  bool is_written_ = false;  // by the staging worker
   Successors successors_;
   Burden local_burden_;
   RelayClock::time_point looked_;

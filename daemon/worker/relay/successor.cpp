@@ -65,10 +65,12 @@ Status Successor::leave(const std::string& why) {
 Result<RelayAsk> Successor::receive_ask() {
   TRY_ASSIGN(const auto frame, stream_.receive(RelayClock::now() + k_ask_limit));
   if (!frame) return Error{ETIMEDOUT, "it asks for nothing"};
-  if (to_enum<RelayMessage>(frame->kind) != RelayMessage::ask)
-    return Error{EPROTO, "it does not ask"};
+  const auto message = to_enum<RelayMessage>(frame->kind);
+  if (!message || !is_ask(*message)) return Error{EPROTO, "it does not ask"};
   silence_.heard();
-  return decode_ask(frame->data);
+  TRY_ASSIGN(RelayAsk ask, decode_ask(frame->data));
+  if (message == RelayMessage::ask_directory) ask.kind = RelayKind::directory;
+  return ask;
 }
 
 // Waits for the staging worker to say how many slots there are, and for a slot.

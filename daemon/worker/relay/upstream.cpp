@@ -16,7 +16,9 @@ Result<Upstream> Upstream::ask(const RelayPlan& plan, const RelayAsk& ask, const
              SealedStream::meet(std::move(socket), RelaySide::client, plan.key, until));
   Upstream upstream(std::move(stream), limits);
   const std::string text = encode_ask(ask);
-  TRY(upstream.send(RelayMessage::ask, std::as_bytes(std::span(text))));
+  const auto message =
+      ask.kind == RelayKind::directory ? RelayMessage::ask_directory : RelayMessage::ask;
+  TRY(upstream.send(message, std::as_bytes(std::span(text))));
   return upstream;
 }
 
@@ -46,7 +48,7 @@ Result<std::optional<Upstream::Word>> Upstream::next() {
   const auto message = to_enum<RelayMessage>(frame->kind);
   if (message == RelayMessage::alive) return std::optional<Word>();
   if (message == RelayMessage::leave) return Error{0, decode_reason(frame->data)};
-  if (!message || message == RelayMessage::ask)
+  if (!message || is_ask(*message))
     return Error{EPROTO, "the other side says something that makes no sense"};
   return std::optional(Word{*message, frame->data});
 }

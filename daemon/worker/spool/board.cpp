@@ -65,6 +65,12 @@ RelayIdentity identity_of(const struct stat& info) {
           nanoseconds(info.st_ctim)};
 }
 
+RelayIdentity directory_identity_of(const struct stat& info, std::uint64_t wanted) {
+  RelayIdentity identity = identity_of(info);
+  identity.size = wanted;
+  return identity;
+}
+
 std::uint64_t ring_ahead(std::uint64_t ring) { return std::min(ring / 2, 256 * k_mebibyte); }
 
 std::uint64_t ring_bytes(std::uint64_t window, std::uint32_t lanes) {

@@ -43,6 +43,8 @@ inline bool exchange(std::atomic<std::uint32_t>& word, std::uint32_t from, std::
 
 // Returns the identity of an open source, which all workers of all nodes compute alike.
 RelayIdentity identity_of(const struct stat& info);
+// The same for a directory, of which `wanted` is a fingerprint (relay_board.hpp).
+RelayIdentity directory_identity_of(const struct stat& info, std::uint64_t wanted);
 
 // Makes the other process see what this thread did before it sees what it does after. (Not
 // atomic_thread_fence(): GCC does not build that with ThreadSanitizer.)

@@ -18,6 +18,21 @@ std::unique_ptr<RelayedSource> ItemRelay::begin(const std::string& path, int fd,
   return nullptr;
 }
 
+std::unique_ptr<RelayedTree> ItemRelay::begin_directory(const std::string& path, int fd,
+                                                        const struct stat& info,
+                                                        std::uint64_t wanted) {
+  if (sources_ == nullptr || !sources_->qualifies(fd, info)) return nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    was_asked_ = true;
+  }
+  std::string why;
+  if (const auto place = sources_->claim_directory(path, info, wanted, meter_, why))
+    return std::make_unique<RelayedTree>(*place, *sources_, meter_);
+  add({0, "", why});
+  return nullptr;
+}
+
 void ItemRelay::add(const RelayedSource::Outcome& outcome) {
   const std::lock_guard lock(mutex_);
   if (why_.empty()) why_ = outcome.why;

@@ -8,6 +8,7 @@
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/spool/relayed_source.hpp"
 #include "daemon/worker/spool/relayed_sources.hpp"
+#include "daemon/worker/spool/relayed_tree.hpp"
 
 namespace nodestage {
 
@@ -24,7 +25,11 @@ class ItemRelay {
   std::unique_ptr<RelayedSource> begin(const std::string& path, int fd, const struct stat& info,
                                        std::uint64_t offset);
 
-  // Call it when a source of begin() is closed.
+  // The same for a directory; `wanted` is a fingerprint of what is wanted of it (relay_board.hpp).
+  std::unique_ptr<RelayedTree> begin_directory(const std::string& path, int fd,
+                                               const struct stat& info, std::uint64_t wanted);
+
+  // Call it when a source of begin() or begin_directory() is closed.
   void add(const RelayedSource::Outcome& outcome);
 
   // Returns whether a relay was asked for any source of this item.

@@ -19,8 +19,6 @@ constexpr std::size_t k_most_part = std::size_t{1} << 20;
 constexpr std::uint64_t k_tail = 512ULL << 10;
 constexpr std::uint64_t k_jump = 64ULL << 20;  // more than is read ahead
 
-constexpr char k_lagged[] = "this node was slower than the others";
-
 bool is(const std::atomic<std::uint32_t>& word, RelaySlotState state) {
   return word == static_cast<std::uint32_t>(state);
 }
@@ -139,7 +137,8 @@ std::string RelayedSource::ended() const {
   const RelaySlot& slot = *place_.slot;
   const RelayBoard& board = *place_.board;
   const bool is_over = is(slot.state, RelaySlotState::over) && slot.watermark < place_.size;
-  if (is(slot.reader, RelayReader::dropped)) return board_text(slot.why, sizeof slot.why, k_lagged);
+  if (is(slot.reader, RelayReader::dropped))
+    return board_text(slot.why, sizeof slot.why, k_relay_lagged);
   if (is_over) return board_text(slot.why, sizeof slot.why, "the relay has ended");
   if (board.is_off != 0) return board_text(board.why, sizeof board.why, "it is turned off");
   return {};
@@ -156,7 +155,7 @@ RelayedSource::Way RelayedSource::way(std::uint64_t offset, std::size_t bytes,
     return Way::original;
   }
   if (offset < place_.slot->low) {
-    if (why_.empty()) why_ = k_lagged;
+    if (why_.empty()) why_ = k_relay_lagged;
     return Way::original;
   }
   if (is_near(end)) return Way::wait_near;

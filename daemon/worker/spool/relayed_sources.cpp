@@ -37,7 +37,8 @@ bool has_all(const RelaySlot& slot) {
 }
 
 bool holds(const RelaySlot& slot, const std::string& path, const RelayIdentity& identity) {
-  return has_all(slot) && slot.identity == identity &&
+  return slot.kind == static_cast<std::uint32_t>(RelayKind::file) && has_all(slot) &&
+         slot.identity == identity &&
          path.compare(0, std::string::npos, slot.path, ::strnlen(slot.path, sizeof slot.path)) == 0;
 }
 
@@ -59,9 +60,15 @@ RelayedSources::RelayedSources(const RelayRules& rules, int board_fd, int spool_
   }
 }
 
+// What is in a directory is not known in advance.
+bool RelayedSources::may_be_relayed(const struct stat& info) const {
+  if (S_ISDIR(info.st_mode)) return true;
+  return S_ISREG(info.st_mode) && info.st_size > 0 &&
+         static_cast<std::uint64_t>(info.st_size) >= rules_.least_bytes;
+}
+
 bool RelayedSources::qualifies(int fd, const struct stat& info) {
-  if (!S_ISREG(info.st_mode) || rules_.window_bytes == 0 || info.st_size <= 0) return false;
-  if (static_cast<std::uint64_t>(info.st_size) < rules_.least_bytes) return false;
+  if (rules_.window_bytes == 0 || !may_be_relayed(info)) return false;
   const std::string mount = mount_of(fd);
   const std::lock_guard lock(mutex_);
   const auto [known, is_new] = mounts_.try_emplace(mount, false);
@@ -75,12 +82,12 @@ bool RelayedSources::qualifies(int fd, const struct stat& info) {
 
 // O_PATH does not trouble the file's server.
 bool RelayedSources::expect(const std::string& path, const struct stat& info) {
-  if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) < rules_.least_bytes)
-    return false;
+  if (!may_be_relayed(info)) return false;
   const auto fd = open_at(AT_FDCWD, path, O_PATH);
   if (!fd || !qualifies(fd->get(), info)) return false;
   ++expected_;
-  expected_bytes_ = more(expected_bytes_, static_cast<std::uint64_t>(info.st_size));
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  expected_bytes_ = more(expected_bytes_, S_ISDIR(info.st_mode) ? rules_.window_bytes : size);
   return true;
 }
 
@@ -146,11 +153,22 @@ std::string RelayedSources::reason() {
 
 std::optional<RelayPlace> RelayedSources::claim(const std::string& path, const struct stat& info,
                                                 const Meter& meter, std::string& why) {
-  if (path.size() >= k_max_relay_path) {
+  return claim({path, identity_of(info), RelayKind::file}, meter, why);
+}
+
+std::optional<RelayPlace> RelayedSources::claim_directory(const std::string& path,
+                                                          const struct stat& info,
+                                                          std::uint64_t wanted, const Meter& meter,
+                                                          std::string& why) {
+  return claim({path, directory_identity_of(info, wanted), RelayKind::directory}, meter, why);
+}
+
+std::optional<RelayPlace> RelayedSources::claim(const Wanted& wanted, const Meter& meter,
+                                                std::string& why) {
+  if (wanted.path.size() >= k_max_relay_path) {
     why = "its path is too long";
     return std::nullopt;
   }
-  const RelayIdentity identity = identity_of(info);
   const auto end = SilenceWatch::Clock::now() + seconds(rules_.patience_s);
   SilenceWatch::Clock::time_point ask_again{};
   std::optional<SilenceWatch> watch;
@@ -159,7 +177,7 @@ std::optional<RelayPlace> RelayedSources::claim(const std::string& path, const s
     if (!why.empty()) return std::nullopt;
     RelayBoard& board = **board_;
     const std::uint32_t seen = board.news;
-    if (const auto index = take_slot(path, identity)) return place(*index, identity.size);
+    if (const auto index = take_slot(wanted)) return place(*index, wanted.identity.size);
     if (SilenceWatch::Clock::now() >= end) {
       why = "too many sources are relayed at once";
       return std::nullopt;
@@ -178,15 +196,14 @@ std::optional<RelayPlace> RelayedSources::claim(const std::string& path, const s
   return std::nullopt;
 }
 
-std::optional<std::size_t> RelayedSources::take_slot(const std::string& path,
-                                                     const RelayIdentity& identity) {
+std::optional<std::size_t> RelayedSources::take_slot(const Wanted& wanted) {
   const std::lock_guard lock(mutex_);
   RelayBoard& board = **board_;
-  for (std::size_t i = 0; i < lanes_; ++i) {
-    if (join(board.slots[i], path, identity)) return i;
+  for (std::size_t i = 0; i < lanes_ && wanted.kind == RelayKind::file; ++i) {
+    if (join(board.slots[i], wanted.path, wanted.identity)) return i;
   }
   for (std::size_t i = 0; i < lanes_; ++i) {
-    if (ask(board.slots[i], path, identity)) return i;
+    if (ask(board.slots[i], wanted)) return i;
   }
   return std::nullopt;
 }
@@ -202,14 +219,16 @@ bool RelayedSources::join(RelaySlot& slot, const std::string& path, const RelayI
   return false;
 }
 
-bool RelayedSources::ask(RelaySlot& slot, const std::string& path, const RelayIdentity& identity) {
+bool RelayedSources::ask(RelaySlot& slot, const Wanted& wanted) {
   if (!exchange(slot.state, number(RelaySlotState::unused), number(RelaySlotState::filling)))
     return false;
-  slot.identity = identity;
-  for (auto* word :
-       {&slot.low, &slot.watermark, &slot.position, &slot.from_storage, &slot.from_nodes})
+  slot.identity = wanted.identity;
+  for (auto* word : {&slot.low, &slot.watermark, &slot.position, &slot.from_storage,
+                     &slot.from_nodes, &slot.granted, &slot.written})
     *word = 0;
-  slot.path[path.copy(slot.path, sizeof slot.path - 1)] = '\0';
+  slot.is_ended = slot.is_whole = 0;
+  slot.kind = static_cast<std::uint32_t>(wanted.kind);
+  slot.path[wanted.path.copy(slot.path, sizeof slot.path - 1)] = '\0';
   slot.upstream[0] = '\0';
   slot.why[0] = '\0';
   slot.reader = number(RelayReader::reading);

@@ -62,10 +62,11 @@ class RelayedSources {
   RelayedSources& operator=(const RelayedSources&) = delete;
   ~RelayedSources() { end(); }
 
-  // Returns whether the file, open or opened with O_PATH, is one to relay.
+  // Returns whether the file or directory, open or opened with O_PATH, is one to relay.
   [[nodiscard]] bool qualifies(int fd, const struct stat& info);
 
-  // Notes that the file at `path` will be read, if it qualifies. Returns whether it does.
+  // Notes that the file or directory at `path` will be read, if it qualifies. Returns whether it
+  // does.
   bool expect(const std::string& path, const struct stat& info);
   // Call it after the last expect(). Dismisses the relay worker if there is nothing for it.
   void end_if_unwanted() {
@@ -88,6 +89,16 @@ class RelayedSources {
   std::optional<RelayPlace> claim(const std::string& path, const struct stat& info,
                                   const Meter& meter, std::string& why);
 
+  // The same for a directory; `wanted` as in relay_board.hpp.
+  std::optional<RelayPlace> claim_directory(const std::string& path, const struct stat& info,
+                                            std::uint64_t wanted, const Meter& meter,
+                                            std::string& why);
+
+  // Shows the relay worker that this process lives. Call it several times a second.
+  void beat() {
+    if (board_) ++(*board_)->staging_beat;
+  }
+
   // Gives up the relay worker, which was silent for too long, until it comes back.
   void lose();
 
@@ -99,11 +110,18 @@ class RelayedSources {
   void end();
 
  private:
+  struct Wanted {
+    const std::string& path;
+    RelayIdentity identity;
+    RelayKind kind;
+  };
+  std::optional<RelayPlace> claim(const Wanted& wanted, const Meter& meter, std::string& why);
+  [[nodiscard]] bool may_be_relayed(const struct stat& info) const;
   [[nodiscard]] std::string reason();
   [[nodiscard]] bool is_lost() const;
-  std::optional<std::size_t> take_slot(const std::string& path, const RelayIdentity& identity);
+  std::optional<std::size_t> take_slot(const Wanted& wanted);
   bool join(RelaySlot& slot, const std::string& path, const RelayIdentity& identity);
-  bool ask(RelaySlot& slot, const std::string& path, const RelayIdentity& identity);
+  bool ask(RelaySlot& slot, const Wanted& wanted);
   [[nodiscard]] RelayPlace place(std::size_t index, std::uint64_t size) const;
 
   const RelayRules& rules_;
@@ -123,6 +141,7 @@ class RelayedSources {
 };
 
 inline constexpr char k_relay_is_silent[] = "the process that relays does not answer";
+inline constexpr char k_relay_lagged[] = "this node was slower than the others";
 
 // Returns a text of the board or a slot, made printable; `otherwise` if there is none.
 std::string board_text(const char* text, std::size_t bytes, const char* otherwise);

@@ -34,6 +34,7 @@ Status SpoolSpace::admit(std::vector<StagedItem*>& items, std::size_t at_once) {
 
 // Beyond the claim, the spool is what the data could take instead: it is not counted.
 void SpoolSpace::count() {
+  if (relays_ != nullptr) relays_->beat();
   if (claimed_ == 0) return;
   const std::uint64_t now = std::min(relays_->spool_taken(), claimed_);
   if (now <= counted_) return;

@@ -25,7 +25,7 @@ class SpoolSpace {
   // admit_items(), and the spool with them. Without room for it, nothing is relayed.
   Status admit(std::vector<StagedItem*>& items, std::size_t at_once);
 
-  // Call it now and then.
+  // Call it several times a second. It also shows the relay worker that this worker lives.
   void count();
 
   // Nothing more is asked for: returns what the spool did not take.

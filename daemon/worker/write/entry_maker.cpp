@@ -159,7 +159,8 @@ Status EntryMaker::complete(Fd file, const std::string& path, const NewEntry& en
     way_.rules.lost_xattrs += set_xattrs(file.get(), *entry.xattrs);
   }
   // Writing clears set-id bits.
-  const bool has_mode = !entry.xattrs && (entry.mode & ~k_permissions) == 0;
+  const mode_t sure = k_permissions & ~way_.rules.masked;
+  const bool has_mode = !entry.xattrs && (entry.mode & ~sure) == 0;
   if (!has_mode && ::fchmod(file.get(), entry.mode) != 0) return way_.space.explain(path, errno);
   const auto times = times_of(entry.mtime);
   if (::futimens(file.get(), times.data()) != 0) return way_.space.explain(path, errno);

@@ -47,6 +47,7 @@ struct DirectoryAttributes {
 // What the site lets an entry contain, and how much was left out because of that. Any thread.
 struct EntryRules {
   const Escaping escaping = Escaping::fail;    // the meaning of an entry below a symbolic link
+  const mode_t masked = 0;                     // as in TreeWriterLimits
   std::atomic<std::uint64_t> escaped = 0;      // entries, if that is not a fault
   std::atomic<std::uint64_t> lost_xattrs = 0;  // that the file system does not accept
 };

@@ -39,7 +39,7 @@ TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
       writes_(limits.writes),
       meter_(meter),
       space_(space),
-      rules_{limits.escaping},
+      rules_{limits.escaping, limits.masked},
       crew_({root_fd, meter, space, rules_}, {limits.threads, limits.queued}),
       maker_({root_fd, meter, space, crew_.quit(), rules_}),
       seen_(limits.names) {

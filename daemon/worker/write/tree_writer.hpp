@@ -35,6 +35,9 @@ struct TreeWriterLimits {
   Special special = Special::skip;
   std::size_t names = std::size_t{1} << 20U;  // the maximum that is remembered
   WriteBits writes = WriteBits::kept;
+  // The bits of modes that the process's umask may take when a file is made, although this writer's
+  // does not.
+  mode_t masked = 0;
 };
 
 class TreeWriter {
