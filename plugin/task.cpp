@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -202,6 +203,28 @@ DeadlySignals::Words last_words(spank_t spank, const TaskVoice& voice) {
   return {voice.shows_progress(), voice.beginning(), limit.value_or(0)};
 }
 
+// Data in memory lie on a tmpfs that Slurm may have hidden behind one of the job's own. An async
+// dataset may still be on its way: its directory is there from the beginning.
+Status check_memory(const std::vector<std::string>& environment) {
+  constexpr std::string_view k_area = "/.nodestage-memory/";
+  for (const std::string& variable : environment) {
+    const std::size_t area = variable.find(k_area);
+    if (area == std::string::npos || settable_name(variable).empty()) continue;
+    const std::size_t begin = variable.find('=') + 1;
+    const std::size_t end = variable.find('/', area + k_area.size());
+    const std::string directory =
+        variable.substr(begin, end == std::string::npos ? end : end - begin);
+    if (::access(directory.c_str(), F_OK) == 0 || errno != ENOENT) continue;
+    return Error{ENOENT,
+                 "the data in memory are in " + printable(directory) +
+                     ", which this job does not see: Slurm gives each job a directory of its own "
+                     "there",
+                 "Leave out in=memory: the data go to the node's local disk then. Or ask your "
+                 "administrators for another directory (memory.path in nodestaged.toml)."};
+  }
+  return {};
+}
+
 int wait_and_set(spank_t spank, const PluginSettings& settings, const std::string& node,
                  TaskVoice& voice) {
   const StageWaitOrder order{wait_message(spank), step_options.wait, node};
@@ -213,6 +236,10 @@ int wait_and_set(spank_t spank, const PluginSettings& settings, const std::strin
   }
   if (result.verdict == StageVerdict::fail) return -1;
   say_what_is_not_waited_for(spank, voice);
+  if (const Status seen = check_memory(result.environment); !seen) {
+    voice.say(seen.error().text());
+    return -1;
+  }
   set_environment(spank, result.environment);
   const std::string directory = spank_variable(spank, "SLURM_TMPDIR");
   if (voice.speaks() && !directory.empty()) compare_when_started(directory, voice.beginning());

@@ -85,7 +85,8 @@ Result<WorkerChild> WorkerChild::start(const WorkerCall& call) {
     const Status placed = place_descriptors(
         {null.get(), child.log_.get(), child.log_.get(), order.get(), request.get(),
          child.status_.get(), call.directory_fd, rate.get(), null.get(),
-         call.delivered_fd >= 0 ? call.delivered_fd : null.get(), started.write.get()});
+         call.delivered_fd >= 0 ? call.delivered_fd : null.get(), null.get(), null.get(),
+         call.memory_fd >= 0 ? call.memory_fd : null.get(), started.write.get()});
     if (!placed) return 126;
     const Status fault = become_worker(call.program, parent);
     static_cast<void>(!write_all(k_started_fd, fault.error().text()));

@@ -25,6 +25,7 @@ struct WorkerCall {
   std::string request;
   int directory_fd = -1;
   int delivered_fd = -1;  // k_worker_delivered_fd; -1: none
+  int memory_fd = -1;     // k_worker_memory_fd; -1: none
 };
 
 class WorkerChild {

@@ -57,6 +57,21 @@ std::string space_text(const Amount& need) {
   return text;
 }
 
+// How much a job must ask for, so that its share is the need.
+std::uint64_t job_memory_for(std::uint64_t need, std::uint64_t share_percent) {
+  return ((need / share_percent * 100) >> 20) + 1;
+}
+
+std::string memory_text(const Amount& need, const MemoryHere& here) {
+  const std::uint64_t share = here.bytes / 100 * here.share_percent;
+  return human_bytes(need.bytes) + " of the job's memory, which is enough from --mem=" +
+         std::to_string(job_memory_for(need.bytes, here.share_percent)) + "M on (" +
+         std::to_string(here.share_percent) + "% of it can be such data); " +
+         (need.bytes <= share ? "it fits" : "it does not fit") + " into the " +
+         human_bytes(here.bytes) +
+         " that this shell may use now; without in=memory it would be as much of local disk";
+}
+
 std::string walk_text(const PlanItem& item) {
   return human_count(item.walk_entries) + (item.walk_entries == 1 ? " entry" : " entries") +
          " looked at in " +
@@ -64,7 +79,7 @@ std::string walk_text(const PlanItem& item) {
          " on this host now: each job does that, and where the node has it no file is read";
 }
 
-void print(const PlanItem& item) {
+void print(const PlanItem& item, const MemoryHere& here) {
   const bool is_output = item.option == "stage-out";
   const std::string place = "$SLURM_TMPDIR/";
   std::string line = printable((is_output ? place : "") + item.source);
@@ -75,7 +90,10 @@ void print(const PlanItem& item) {
   if (!item.what.empty()) print_row("what", what_text(item));
   if (!item.newest_text.empty()) print_row("choice", item.newest_text + ", as of now");
   if (!item.reading.empty()) print_row("reading", item.reading);
-  if (item.need.bytes > 0) print_row("space", space_text(item.need));
+  if (item.need.bytes > 0 && item.is_in_memory)
+    print_row("memory", memory_text(item.need, here));
+  else if (item.need.bytes > 0)
+    print_row("space", space_text(item.need));
   if (!item.time.empty()) print_row("time", item.time);
   if (item.is_shared && item.fault.empty()) print_row("shared", kept_text(item));
   if (item.walk_seconds >= 0 && item.fault.empty()) print_row("walk", walk_text(item));
@@ -117,6 +135,7 @@ nlohmann::json to_json(const PlanItem& item) {
   if (item.every_s != 0) json["every_s"] = item.every_s;
   if (item.need.bytes > 0) json["need_bytes"] = item.need.bytes;
   if (item.need.inodes > 0) json["need_inodes"] = item.need.inodes;
+  if (item.is_in_memory) json["in"] = "memory";
   if (!item.reading.empty()) {
     json["reading"] = item.reading;
     json["parallel"] = item.is_parallel;
@@ -138,9 +157,12 @@ nlohmann::json to_json(const PlanItem& item) {
   return json;
 }
 
-Amount sum_of_needs(const std::vector<PlanItem>& items) {
+// Of local disk, or of the job's memory.
+Amount sum_of_needs(const std::vector<PlanItem>& items, Storage storage) {
   Amount sum;
-  for (const PlanItem& item : items) sum = sum + item.need;
+  for (const PlanItem& item : items) {
+    if (item.is_in_memory == (storage == Storage::memory)) sum = sum + item.need;
+  }
   return sum;
 }
 
@@ -148,16 +170,21 @@ Amount sum_of_needs(const std::vector<PlanItem>& items) {
 std::string why_not_here(const std::optional<PlanNode>& node, const std::vector<PlanItem>& items) {
   Amount need;
   for (const PlanItem& item : items) {
-    if (item.kept != KeptHere::hit) need = need + item.need;
+    if (item.kept != KeptHere::hit && !item.is_in_memory) need = need + item.need;
   }
   return node ? why_not_on(*node, need) : "";
 }
 
-void print_all(const std::vector<PlanItem>& items, const std::string& fault_here) {
-  for (const PlanItem& item : items) print(item);
-  const Amount sum = sum_of_needs(items);
+void print_all(const std::vector<PlanItem>& items, const std::string& fault_here,
+               const MemoryHere& here) {
+  for (const PlanItem& item : items) print(item, here);
+  const Amount sum = sum_of_needs(items, Storage::disk);
+  const Amount memory = sum_of_needs(items, Storage::memory);
   if (items.size() > 1 && sum.bytes > 0) {
     std::printf("in total on each node: %s\n", space_text(sum).c_str());
+  }
+  if (items.size() > 1 && memory.bytes > 0) {
+    std::printf("in total on each node: %s\n", memory_text(memory, here).c_str());
   }
   if (!fault_here.empty()) print_row("FAULT", fault_here);
 }
@@ -166,9 +193,11 @@ void print_json(const std::vector<PlanItem>& items, const std::optional<PlanNode
                 const std::string& fault_here) {
   nlohmann::json json{{"version", 1}, {"items", nlohmann::json::array()}};
   for (const PlanItem& item : items) json["items"].push_back(to_json(item));
-  const Amount sum = sum_of_needs(items);
+  const Amount sum = sum_of_needs(items, Storage::disk);
   json["need_bytes"] = sum.bytes;
   json["need_inodes"] = sum.inodes;
+  const Amount memory = sum_of_needs(items, Storage::memory);
+  if (memory.bytes > 0) json["need_memory_bytes"] = memory.bytes;
   if (node) {
     json["node"] = {{"name", node->name},
                     {"free_bytes", node->free.bytes},
@@ -209,7 +238,7 @@ int plan(const PlanArguments& arguments) {
   if (arguments.format == PlanFormat::json) {
     print_json(items, node, fault_here);
   } else {
-    print_all(items, fault_here);
+    print_all(items, fault_here, memory_here(k_config_path));
   }
   const bool has_fault =
       !fault_here.empty() || std::any_of(items.begin(), items.end(),

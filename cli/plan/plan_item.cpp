@@ -226,6 +226,7 @@ PlanItem plan_dataset(const DatasetItem& item, unsigned threads) {
   plan.source = item.source;
   plan.destination = item.destination;
   plan.is_shared = item.shared;
+  plan.is_in_memory = item.storage == Storage::memory;
   if (const Status looked = look_at(item, threads, plan); !looked)
     plan.fault = looked.error().text();
   return plan;

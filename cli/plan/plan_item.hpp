@@ -57,6 +57,7 @@ struct PlanItem {
   // Of a shared directory: what each job looks at, in how many seconds; negative: not known.
   std::uint64_t walk_entries = 0;
   double walk_seconds = -1;
+  bool is_in_memory = false;  // `need` is of the job's memory
 };
 
 // The time limit for examining one source.

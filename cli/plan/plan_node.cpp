@@ -4,6 +4,8 @@
 
 #include "cli/base/this_node.hpp"
 #include "common/os/file.hpp"
+#include "common/os/memory_limit.hpp"
+#include "common/settings/config.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/daemon_about.hpp"
 
@@ -17,6 +19,14 @@ constexpr const char* k_advice =
     "data where it is.";
 
 }  // namespace
+
+MemoryHere memory_here(const std::string& config) {
+  MemoryHere here;
+  here.bytes = memory_limit();
+  if (const auto settings = load_config(config))
+    here.share_percent = settings->memory.max_share_percent;
+  return here;
+}
 
 std::optional<PlanNode> this_plan_node(const std::string& socket) {
   const std::string path = socket.substr(0, socket.rfind('/') + 1) + "about";

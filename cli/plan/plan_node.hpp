@@ -16,6 +16,14 @@ struct PlanNode {
   std::uint64_t least_interval_s = 0;  // a shorter `every` is raised to it; 0: not known
 };
 
+// What this process may use of the node's memory, and how much of a job's memory can be data.
+struct MemoryHere {
+  std::uint64_t bytes = 0;
+  std::uint64_t share_percent = 75;
+};
+// `config`: the daemon's settings, if they can be read here.
+MemoryHere memory_here(const std::string& config);
+
 // Reads the file `about` beside the daemon's socket. Returns nothing on a machine without a daemon.
 std::optional<PlanNode> this_plan_node(const std::string& socket);
 

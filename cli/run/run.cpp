@@ -16,6 +16,7 @@
 #include "cli/run/dead_runs.hpp"
 #include "cli/run/kept_results.hpp"
 #include "cli/run/program_file.hpp"
+#include "cli/run/run_memory.hpp"
 #include "cli/run/run_order.hpp"
 #include "cli/run/timed_pushes.hpp"
 #include "common/os/terminal.hpp"
@@ -241,7 +242,16 @@ class Run {
     static_cast<OrderHead&>(order) = order_;
     order.shared = share_nothing(request_);
     TRY_ASSIGN(const std::string text, request_text(request_));
-    auto worker = WorkerChild::start({program(), order, text, directory_.fd()});
+    clear_dead_memory();
+    auto memory = make_run_memory(request_);
+    if (!memory) return memory.error();
+    if (*memory) memory_.emplace(std::move(**memory));
+    WorkerCall call{program(), order, text, directory_.fd(), -1, -1};
+    if (memory_) {
+      std::get<StageOrder>(call.order).memory.directory = memory_->path();
+      call.memory_fd = memory_->fd();
+    }
+    auto worker = WorkerChild::start(call);
     if (!worker) return cannot_start_worker(worker.error());
     return end_of(*worker, WorkerTask::stage);
   }
@@ -281,6 +291,7 @@ class Run {
   StageOutOrder order_;
   PrivateDirectory& directory_;
   std::optional<PushDirectory> push_directory_;
+  std::optional<PrivateDirectory> memory_;  // removed with this object, or by the next run
   Signals& signals_;
   TaskVoice voice_;
   std::vector<VariableChange> environment_;  // of COMMAND

@@ -31,6 +31,17 @@ Status check_output(const OutputItem& output, const std::string& source,
                           "$SLURM_TMPDIR, or remove the key shared"};
 }
 
+// The memory is free again when the job ends: what cannot be delivered then could not be kept.
+Status check_memory(const OutputItem& output, const DatasetItem& item) {
+  const std::string destination = destination_of(item);
+  if (!inside(destination, output.source)) return {};
+  return Error{EINVAL, "no result can be delivered from $SLURM_TMPDIR/" + output.source +
+                           ", because '" + item.source +
+                           "' has in=memory, and results that lie there would be lost if they "
+                           "could not be delivered; write results elsewhere below $SLURM_TMPDIR, "
+                           "or remove in=memory"};
+}
+
 }  // namespace
 
 std::string destination_of(const DatasetItem& item) {
@@ -39,6 +50,9 @@ std::string destination_of(const DatasetItem& item) {
 
 Status check_shared(const StageRequest& request) {
   for (const DatasetItem& item : request.datasets) {
+    if (item.storage == Storage::memory) {
+      for (const OutputItem& output : request.outputs) TRY(check_memory(output, item));
+    }
     if (!item.shared) continue;
     if (item.destination.empty() && is_glob(item.source))
       return Error{EINVAL, "'" + item.source +

@@ -13,7 +13,8 @@ namespace nodestage {
 std::string destination_of(const DatasetItem& item);
 
 // Refuses what can never be shared or delivered: a shared glob without a destination, and an output
-// at or below the destination of a shared item, which is read-only.
+// at or below the destination of a shared item, which is read-only, or of one in memory, which is
+// not kept.
 Status check_shared(const StageRequest& request);
 
 // Refuses also a request in which two items (the virtual environment is one) have the same

@@ -14,6 +14,7 @@ namespace nodestage {
 enum class Extract { automatic, no, yes };
 enum class TarEnd { required, optional };
 enum class Links { keep, follow };
+enum class Storage { disk, memory };  // of the node
 enum class When { always, success, failure };
 enum class StageWait { all, node, none };
 
@@ -22,6 +23,7 @@ inline constexpr Word k_extract_words[] = {
     {"auto", Extract::automatic}, {"yes", Extract::yes}, {"no", Extract::no}};
 inline constexpr Word k_eof_words[] = {{"optional", TarEnd::optional}};
 inline constexpr Word k_links_words[] = {{"keep", Links::keep}, {"follow", Links::follow}};
+inline constexpr Word k_storage_words[] = {{"disk", Storage::disk}, {"memory", Storage::memory}};
 inline constexpr Word k_when_words[] = {
     {"always", When::always}, {"success", When::success}, {"failure", When::failure}};
 inline constexpr Word k_wait_words[] = {  // of --stage-wait
@@ -53,6 +55,7 @@ struct DatasetItem {
   unsigned newest = 0;            // how many of the newest entries to take; 0: all
   Links links = Links::keep;      // of a directory: those that lead out of it
   unsigned limit_files = 0;       // with more files, its staging fails; 0: any number
+  Storage storage = Storage::disk;
 
   bool operator==(const DatasetItem&) const = default;
 };
@@ -88,6 +91,8 @@ struct Option<DatasetItem> {
        "keep or follow those that lead out"},
       {"limit_files", "N", NumberForm<Item>{&Item::limit_files, 1, k_max_limit_files},
        TreeEffect::none, "fail if it has more files"},
+      {"in", "disk|memory", word_form<Item, &Item::storage>(k_storage_words), TreeEffect::unshared,
+       "disk, or memory of the job"},
   };
   // source, destination
   static_assert(members_of<Item>() == 2 + std::size(keys), "a member has no row");

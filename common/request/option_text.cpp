@@ -100,10 +100,16 @@ Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place
     TRY_ASSIGN(item.destination, to_destination(cut.paths[0].text, cut.paths[1].text));
   }
   TextPlace newest;
+  TextPlace storage;
   for (const OptionPart& key : cut.keys) {
     at = key.place;
     TRY(set_key(item, key.text, place));
     if (key_name(key.text) == "newest") newest = at;
+    if (key_name(key.text) == "in") storage = at;
+  }
+  if (Status stored = check_storage(item); !stored) {
+    at = storage;
+    return std::move(stored.error());
   }
   if (Status chooses = check_newest(item); !chooses) {
     at = newest;

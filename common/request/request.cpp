@@ -225,6 +225,8 @@ Result<DatasetItem> to_dataset(const Json& json, std::size_t index) {
   }
   if (const Status chooses = check_newest(item); !chooses)
     fields.fail("cannot be staged: " + chooses.error().what);
+  if (const Status stored = check_storage(item); !stored)
+    fields.fail("cannot be staged: " + stored.error().what);
   TRY(fields.finish());
   return item;
 }
@@ -324,6 +326,13 @@ Status check_newest(const DatasetItem& item) {
                     "' is named like an archive; name the directory that holds it (write a "
                     "directory of that name with '/' at its end), or remove newest="};
   return {};
+}
+
+Status check_storage(const DatasetItem& item) {
+  if (item.storage == Storage::disk || !item.shared) return {};
+  return Error{EINVAL,
+               "in=memory and shared exclude each other: what is shared stays on the node for "
+               "further jobs, and the memory is this job's alone; remove one of the two"};
 }
 
 std::string encode_request(const StageRequest& request) {

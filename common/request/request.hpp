@@ -39,6 +39,9 @@ Status check_early(const OutputItem& item);
 // Whether newest= can choose anything of this dataset, as far as its options show.
 Status check_newest(const DatasetItem& item);
 
+// Whether it can be where in= puts it, as far as its options show.
+Status check_storage(const DatasetItem& item);
+
 struct StageRequest {
   std::vector<DatasetItem> datasets;
   std::vector<OutputItem> outputs;

@@ -48,6 +48,11 @@ struct Config {
     std::uint64_t start_jitter_nodes = 64;
   } read;
   ExtractRules extract;
+  struct {
+    std::string path = "/dev/shm";  // a tmpfs
+    std::uint64_t max_share_percent = 75;
+    std::uint64_t step_wait_s = 15;
+  } memory;
   struct Cache {
     bool enabled = true;
     std::uint64_t keep_free_percent = 20;

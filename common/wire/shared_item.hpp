@@ -66,4 +66,10 @@ inline bool may_share(std::string_view request) {
   return request.find("\"shared\":true") != std::string_view::npos;
 }
 
+// Whether a request can have an item with in=memory; in other words than encode_request(), it is
+// refused by the worker.
+inline bool may_be_in_memory(std::string_view request) {
+  return request.find("\"in\":\"memory\"") != std::string_view::npos;
+}
+
 }  // namespace nodestage

@@ -50,6 +50,10 @@ static void each_field(Order& order, auto field) {
     field("refuse_venv", order.refuse_venv);
     field("shared", order.shared);
     field("is_again", order.is_again);
+    field("memory_directory", order.memory.directory);
+    field("memory_refusal", order.memory.refusal);
+    field("memory_share", order.memory.share_percent);
+    field("memory_most", order.memory.most_bytes);
   }
   if constexpr (requires { order.relay; }) {
     field("has_board", order.has_board);

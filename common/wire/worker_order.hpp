@@ -19,8 +19,8 @@
 namespace nodestage {
 
 // The descriptors that a worker inherits, besides 0 (/dev/null), 1 and 2 (a pipe to the daemon's
-// log). All but the job directory, status, the list of deliveries, the board and the spool are
-// read-only.
+// log). All but the job directory, status, the list of deliveries, the board, the spool and the
+// directory in memory are read-only.
 inline constexpr int k_worker_order_fd = 3;      // WorkerOrder as JSON, at offset 0
 inline constexpr int k_worker_request_fd = 4;    // the user's request, at offset 0
 inline constexpr int k_worker_status_fd = 5;     // common/wire/status_file.hpp
@@ -39,10 +39,12 @@ inline constexpr int k_worker_delivered_fd = 9;
 // spool, both for reading and writing.
 inline constexpr int k_worker_board_fd = 10;
 inline constexpr int k_worker_spool_fd = 11;
+// For `stage`: the job's directory in memory (MemoryRules); /dev/null without one.
+inline constexpr int k_worker_memory_fd = 12;
 // For `identify`, `look` and `keep`: a socket between the first and one of the others
 // (daemon/worker/read/opened_sources.hpp).
-inline constexpr int k_worker_sources_fd = 12;
-inline constexpr int k_worker_fds_end = 13;
+inline constexpr int k_worker_sources_fd = 13;
+inline constexpr int k_worker_fds_end = 14;
 
 // Prefix of a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
 inline constexpr char k_error_mark[] = "<3>";
@@ -122,6 +124,7 @@ struct StageOrder : IdentifyOrder {
   bool is_again = false;
   RelayRules relay;
   bool has_board = false;  // k_worker_board_fd and k_worker_spool_fd are valid
+  MemoryRules memory;
 };
 
 struct RelayOrder : OrderHead {

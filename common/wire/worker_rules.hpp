@@ -69,6 +69,17 @@ struct PortRange {
   bool operator==(const PortRange&) const = default;
 };
 
+// For items with in=memory. The worker is in the memory cgroup of the job, or of `nodestage run`'s
+// caller, so what it writes there counts as theirs.
+struct MemoryRules {
+  std::string directory;             // k_worker_memory_fd's path; empty: there is none
+  std::string refusal;               // why there is none
+  std::uint64_t share_percent = 75;  // of the memory that the items may take together
+  std::uint64_t most_bytes = 0;      // of the job on this node, by Slurm; 0: not known
+
+  bool operator==(const MemoryRules&) const = default;
+};
+
 // How a job's large sources get from node to node.
 struct RelayRules {
   std::uint64_t least_bytes = 64ULL << 20;  // smaller sources are not relayed

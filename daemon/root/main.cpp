@@ -119,11 +119,13 @@ void write_about(const Config& config, const Found& found, const std::string& ru
 // Takes over what may change while there are jobs. The rest needs a restart.
 void take_over(Config& running, Config fresh) {
   if (fresh.tmpdir.path != running.tmpdir.path || fresh.daemon.socket != running.daemon.socket ||
-      fresh.daemon.state_dir != running.daemon.state_dir) {
+      fresh.daemon.state_dir != running.daemon.state_dir ||
+      fresh.memory.path != running.memory.path) {
     log::warn(
-        "tmpdir.path, daemon.socket and daemon.state_dir change with a restart only; the old "
-        "values stay");
+        "tmpdir.path, memory.path, daemon.socket and daemon.state_dir change with a restart only; "
+        "the old values stay");
   }
+  fresh.memory.path = running.memory.path;
   fresh.tmpdir.path = running.tmpdir.path;
   fresh.daemon.socket = running.daemon.socket;
   fresh.daemon.state_dir = running.daemon.state_dir;
@@ -207,6 +209,9 @@ Status serve(const Arguments& arguments, Config& config) {
   TRY_ASSIGN(const Fd signals, block_signals());
   TRY_ASSIGN(Loop loop, Loop::create());
   TRY_ASSIGN(Areas areas, Areas::open(tmpdir_root(config)));
+  if (!config.memory.path.empty()) areas.open_memory(config.memory.path);
+  if (!config.memory.path.empty() && !areas.memory_fault().empty())
+    log::warn("memory.path cannot be used, so in=memory fails: {}", areas.memory_fault());
   TRY_ASSIGN(Journal journal, Journal::open(config.daemon.state_dir));
   DiskThread disk(loop);
   journal.sync_by(disk);

@@ -249,6 +249,7 @@ node_remains() {
         for dir in "$@"; do
             [ ! -d "$dir" ] || find "$dir" -mindepth 1
         done
+        [ ! -d /dev/shm/.nodestage-memory ] || find /dev/shm/.nodestage-memory -mindepth 1 ! -path "*/.nodestage-memory/trash"
     ' sh "${places[@]}"
     on "$1" pgrep -af nodestage-worker || true
 }

@@ -147,5 +147,5 @@ TEST_CASE("a link is thrown away as a link") {
   CHECK(owner(place / "victim.7.0") == ~0U);
   const auto trash = areas.take_new_trash();
   REQUIRE(trash.size() == 1);
-  CHECK(!areas.open_trash(trash[0].name));
+  CHECK(!areas.open_trash(trash[0]));
 }

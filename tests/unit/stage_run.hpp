@@ -176,6 +176,11 @@ class StageRun {
     ::dup2(high_job, k_worker_directory_fd);
     ::dup2(high_rate, k_worker_rate_fd);
     ::dup2(high_answer, k_worker_answer_fd);
+    const int high_memory =
+        order.memory.directory.empty()
+            ? -1
+            : ::fcntl(::open(order.memory.directory.c_str(), O_RDONLY | O_DIRECTORY), F_DUPFD, 50);
+    if (high_memory >= 0) ::dup2(high_memory, k_worker_memory_fd);
     if (order.has_board) {
       ::dup2(high_board, k_worker_board_fd);
       ::dup2(high_spool, k_worker_spool_fd);

@@ -149,12 +149,12 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
         "threads, "
         "leave_free, trash_wait, space_wait, promise_share, promise_time, limit, groups_wait, "
         "on_failure");
-  CHECK(
-      fault_of("[stage]\nx=1\n")
-          .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
-                "staging, read, extract, cache, venv, stageout, hold, worker, peer, relay, slurm, "
-                "credit, records, "
-                "metrics, daemon") == 0);
+  CHECK(fault_of("[stage]\nx=1\n")
+            .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
+                  "staging, read, extract, memory, cache, venv, stageout, hold, worker, peer, "
+                  "relay, slurm, "
+                  "credit, records, "
+                  "metrics, daemon") == 0);
   CHECK(fault_of("[staging]\nmax_jobs=0\n") ==
         "f.toml:2: 'staging.max_jobs' must be a whole number from 1 to 10000");
   CHECK(has(fault_of("[staging]\nmax_jobs='4'\n"), "a whole number"));

@@ -117,7 +117,7 @@ TEST_CASE("golden messages: the keys that an option knows") {
       "  --stage-dataset=/a,stirp=1\n"
       "                     ^~~~~~~\n"
       "keys: extract=, strip=, newest=, include=, exclude=, name=, optional, async, shared, eof=, "
-      "links=, limit_files=; more: man 7 nodestage");
+      "links=, limit_files=, in=; more: man 7 nodestage");
   CHECK(what(parse_output_option("r:/t,zzzzzz", k_place)) ==
         "--stage-out: unknown key 'zzzzzz'; write \\, for a comma inside a path\n"
         "  --stage-out=r:/t,zzzzzz\n"

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "common/request/request.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/path_names.hpp"
 #include "option_items.hpp"
@@ -349,4 +350,26 @@ TEST_CASE("addresses and other machines' paths are refused with the reason") {
   CHECK(has(dataset_fault("host:/p/data.tar"), "HOST:PATH cannot be staged"));
   CHECK(has(dataset_fault("host:~/data.tar"), "HOST:PATH cannot be staged"));
   CHECK(has(dataset_fault("alice@host.org:/p/data.tar"), "HOST:PATH cannot be staged"));
+}
+
+TEST_CASE("in=memory is refused with shared, and for what results are delivered from") {
+  const auto item = parse_dataset_option("/p/data.tar,in=memory", k_place);
+  REQUIRE(item);
+  CHECK(item->storage == Storage::memory);
+  CHECK(parse_dataset_option("/p/data.tar,in=disk,shared", k_place)->storage == Storage::disk);
+  const auto both = parse_dataset_option("/p/data.tar,shared,in=memory", k_place);
+  REQUIRE_FALSE(both);
+  CHECK(both.error().what.find("in=memory and shared exclude each other") != std::string::npos);
+  CHECK(both.error().what.find("  --stage-dataset=/p/data.tar,shared,in=memory\n") !=
+        std::string::npos);
+  StageRequest request;
+  request.datasets.push_back(*item);
+  CHECK(encode_request(request).find(R"("in":"memory")") != std::string::npos);
+  request.outputs.push_back({"data/x", "/t"});
+  const auto refused = decode_request(encode_request(request));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().what.find("no result can be delivered from $SLURM_TMPDIR/data/x") !=
+        std::string::npos);
+  request.outputs.front().source = "data2";
+  CHECK(decode_request(encode_request(request)));
 }

@@ -188,7 +188,8 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       R"("extract_escaping":1,"extract_max_entries":1000000001,"extract_max_ratio":50001,)"
       R"("extract_special":1,"extract_xattrs":true,"gid":5,"has_board":true,"is_again":true,"is_urgent":true,"job":7,)"
       R"("job_name":"train","keeps_list":true,)"
-      R"("leave_free_bytes":9,"lines_to":1,"node":"n1","node_count":2,"node_index":1,)"
+      R"("leave_free_bytes":9,"lines_to":1,"memory_directory":"/m","memory_most":20,)"
+      R"("memory_refusal":"m","memory_share":21,"node":"n1","node_count":2,"node_index":1,)"
       R"("on_failure":1,"outcome":1,"push_all":true,)"
       R"("push_items":2,"push_names":["results","b\u00ff"],"ran":false,"recover_to":"/d\u00ff","refuse_outputs":"o",)"
       R"("refuse_venv":"v","relay_file_systems":["nfs"],"relay_first_port":11,"relay_last_port":12,)"
@@ -210,7 +211,8 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       "venv_build venv_installer venv_find_links venv_uv venv_module_init venv_limit_s cache "
       "cache_never cache_min_age_s for_readers hands_over only_item";
   const std::string stage =
-      " leave_free_bytes start_delay_ms on_failure refuse_outputs refuse_venv shared is_again";
+      " leave_free_bytes start_delay_ms on_failure refuse_outputs refuse_venv shared is_again "
+      "memory_directory memory_refusal memory_share memory_most";
   const std::string notice = names + " stdout_path work_dir";
   const std::vector<std::string> fields = {identify + stage + relay,
                                            delivery,

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "daemon/root/slurm/job_memory.hpp"
 #include "daemon/root/slurm/slurm_question.hpp"
 #include "daemon/root/slurm/slurm_steps.hpp"
 
@@ -44,4 +45,24 @@ TEST_CASE("the job of a slurmstepd") {
   CHECK_FALSE(job_of_step("slurmstepd: [12]"));
   CHECK_FALSE(job_of_step("slurmstepd spank prolog"));
   CHECK_FALSE(job_of_step("slurmstepd: [x.batch]"));
+}
+
+TEST_CASE("a job's memory on a node is what scontrol says of the node or of each CPU") {
+  const auto memory = [](const std::string& fields) {
+    return memory_of_job(5, 4, "JobId=5 JobName=x " + fields + " MinTmpDiskNode=0\n");
+  };
+  constexpr std::uint64_t k_mebibyte = 1 << 20;
+  CHECK(memory("MinCPUsNode=1 MinMemoryNode=200M") == 200 * k_mebibyte);
+  CHECK(memory("MinCPUsNode=1 MinMemoryNode=1.50G") == 1536 * k_mebibyte);
+  CHECK(memory("MinCPUsNode=1 MinMemoryNode=2T") == 2 * k_mebibyte * k_mebibyte);
+  CHECK(memory("MinCPUsNode=1 MinMemoryNode=512K") == k_mebibyte / 2);
+  CHECK(memory("MinCPUsNode=1 MinMemoryNode=300") == 300 * k_mebibyte);
+  CHECK(memory("MinCPUsNode=1 MinMemoryCPU=100M") == 400 * k_mebibyte);
+  for (const char* unknown : {"MinMemoryNode=0", "MinMemoryCPU=0", "", "MinMemoryNode=-1M",
+                              "MinMemoryNode=1e300G", "MinMemoryNode=lots"}) {
+    CAPTURE(unknown);
+    CHECK(memory(unknown) == 0);
+  }
+  CHECK(memory_of_job(6, 4, "JobId=5 JobName=x MinMemoryNode=200M\n") == 0);
+  CHECK(memory_of_job(5, 4, "slurm_load_jobs error: Invalid job id specified\n") == 0);
 }

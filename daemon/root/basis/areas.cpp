@@ -1,8 +1,10 @@
 #include "daemon/root/basis/areas.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -55,6 +57,20 @@ Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::u
   return std::optional<Fd>(std::move(*fd));
 }
 
+// On any other file system, the data would fill the node's disk, or outlive a power loss.
+Result<Fd> open_memory_at(const std::string& path, std::uint32_t owner) {
+  TRY_ASSIGN(const Fd top, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY));
+  struct stat info {};
+  struct statfs file_system {};
+  if (::fstat(top.get(), &info) != 0 || ::fstatfs(top.get(), &file_system) != 0)
+    return system_error(path);
+  if (file_system.f_type != TMPFS_MAGIC) return Error{EINVAL, path + ": is not a tmpfs"};
+  if (!is_changed_by_owner_only(info, owner)) return Error{EPERM, path + ": " + k_root_only};
+  auto passage = make_passage(top.get(), ".nodestage-memory", owner);
+  if (!passage) return Error{passage.error().code, path + "/" + passage.error().what};
+  return passage;
+}
+
 // Parses "<uid>.<gid>.<n>", a name that trash() made.
 std::optional<TrashEntry> parse_trash_name(const std::string& name) {
   std::string_view rest = name;
@@ -93,8 +109,7 @@ Result<Areas> Areas::open(const std::string& root, std::uint32_t owner) {
   ::clock_gettime(CLOCK_REALTIME, &now);  // trash names must differ from those of an earlier daemon
   areas.next_trash_ = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
                       static_cast<std::uint64_t>(now.tv_nsec);
-  areas.new_trash_ = areas.list_trash();
-  for (const TrashEntry& entry : areas.new_trash_) ++areas.trash_of_[entry.uid];
+  for (const TrashEntry& entry : areas.list_trash(Medium::disk)) areas.add_trash(entry);
   return areas;
 }
 
@@ -170,11 +185,15 @@ std::string Areas::new_trash_name(std::uint32_t uid, std::uint32_t gid) {
   return std::to_string(uid) + "." + std::to_string(gid) + "." + std::to_string(next_trash_++);
 }
 
-Status Areas::trash(int from_fd, const std::string& from, std::uint32_t uid, std::uint32_t gid) {
-  const std::string name = new_trash_name(uid, gid);
-  if (::renameat(from_fd, from.c_str(), trash_.get(), name.c_str()) == 0) {
-    new_trash_.push_back({name, uid, gid});
-    ++trash_of_[uid];
+void Areas::add_trash(const TrashEntry& entry) {
+  new_trash_.push_back(entry);
+  ++trash_of_[entry.uid];
+}
+
+Status Areas::trash(int from_fd, const std::string& from, TrashEntry entry) {
+  entry.name = new_trash_name(entry.uid, entry.gid);
+  if (::renameat(from_fd, from.c_str(), trash_fd(entry.medium), entry.name.c_str()) == 0) {
+    add_trash(entry);
   } else if (errno != ENOENT) {
     return system_error(from);
   }
@@ -182,7 +201,7 @@ Status Areas::trash(int from_fd, const std::string& from, std::uint32_t uid, std
 }
 
 Status Areas::move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid) {
-  return trash(root_fd_.get(), name, uid, gid);
+  return trash(root_fd_.get(), name, {"", uid, gid});
 }
 
 Status Areas::move_to_hold(const std::string& name, const JobKey& key) const {
@@ -197,20 +216,23 @@ Result<std::optional<Fd>> Areas::open_held(const JobKey& key, std::uint32_t uid)
 }
 
 Status Areas::move_held_to_trash(const JobKey& key, std::uint32_t uid, std::uint32_t gid) {
-  return trash(hold_.get(), to_text(key), uid, gid);
+  return trash(hold_.get(), to_text(key), {"", uid, gid});
 }
 
-std::vector<TrashEntry> Areas::list_trash() const {
+std::vector<TrashEntry> Areas::list_trash(Medium medium) const {
   std::vector<TrashEntry> entries;
-  auto directory = DirectoryStream::at(trash_.get());
+  auto directory = DirectoryStream::at(trash_fd(medium));
   while (const auto name = directory.next()) {
-    if (const auto entry = parse_trash_name(std::string(*name))) entries.push_back(*entry);
+    auto entry = parse_trash_name(std::string(*name));
+    if (!entry) continue;
+    entry->medium = medium;
+    entries.push_back(*entry);
   }
   return entries;
 }
 
-Result<Fd> Areas::open_trash(const std::string& name) const {
-  return open_beneath(trash_.get(), name, k_directory, 0, RESOLVE_NO_XDEV);
+Result<Fd> Areas::open_trash(const TrashEntry& entry) const {
+  return open_beneath(trash_fd(entry.medium), entry.name, k_directory, 0, RESOLVE_NO_XDEV);
 }
 
 std::size_t Areas::trees_in_trash() const {
@@ -221,8 +243,8 @@ std::size_t Areas::trees_in_trash() const {
 
 Status Areas::remove_trash(const TrashEntry& entry) {
   const char* const name = entry.name.c_str();
-  const bool is_gone = ::unlinkat(trash_.get(), name, AT_REMOVEDIR) == 0 ||
-                       (errno == ENOTDIR && ::unlinkat(trash_.get(), name, 0) == 0) ||
+  const bool is_gone = ::unlinkat(trash_fd(entry.medium), name, AT_REMOVEDIR) == 0 ||
+                       (errno == ENOTDIR && ::unlinkat(trash_fd(entry.medium), name, 0) == 0) ||
                        errno == ENOENT;
   if (!is_gone) return system_error(entry.name);
   const auto known = trash_of_.find(entry.uid);
@@ -233,15 +255,64 @@ Status Areas::remove_trash(const TrashEntry& entry) {
 // The name of the file stays in the trash until it is in the directory, whatever happens.
 Status Areas::wrap_trash(TrashEntry& entry) {
   struct stat info {};
-  if (::fstatat(trash_.get(), entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+  if (::fstatat(trash_fd(entry.medium), entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
       !S_ISREG(info.st_mode) || info.st_size <= k_small_file)
     return {};
   const std::string name = new_trash_name(entry.uid, entry.gid);
-  TRY_ASSIGN(const Fd wrap, make_private(trash_.get(), name, owner_));
-  if (::renameat(trash_.get(), entry.name.c_str(), wrap.get(), "file") != 0)
+  TRY_ASSIGN(const Fd wrap, make_private(trash_fd(entry.medium), name, owner_));
+  if (::renameat(trash_fd(entry.medium), entry.name.c_str(), wrap.get(), "file") != 0)
     return system_error(entry.name);
   entry.name = name;
   return ::fchown(wrap.get(), entry.uid, entry.gid) == 0 ? Status() : system_error(name);
+}
+
+void Areas::open_memory(const std::string& path) {
+  memory_path_ = path + "/.nodestage-memory";
+  auto passage = open_memory_at(path, owner_);
+  auto trash = passage ? make_private(passage->get(), "trash", owner_) : Result<Fd>(Fd());
+  if (!passage || !trash) {
+    memory_fault_ = passage ? memory_path_ + "/" + trash.error().what : passage.error().what;
+    return;
+  }
+  memory_fault_.clear();
+  memory_ = std::move(*passage);
+  memory_trash_ = std::move(*trash);
+  for (const TrashEntry& entry : list_trash(Medium::memory)) add_trash(entry);
+}
+
+Result<Fd> Areas::make_in_memory(const JobKey& key, std::uint32_t uid, std::uint32_t gid) const {
+  if (!memory_fault_.empty()) return Error{ENOENT, memory_fault_};
+  const std::string name = to_text(key);
+  const auto existing = open_users(memory_.get(), name, uid, Mounts::refuse);
+  if (existing && *existing) return open_beneath(memory_.get(), name, k_directory);
+  // A daemon that died may have made it, and not yet given it to the user.
+  ::unlinkat(memory_.get(), name.c_str(), AT_REMOVEDIR);
+  if (::mkdirat(memory_.get(), name.c_str(), 0700) != 0) return system_error(memory_path(key));
+  TRY_ASSIGN(Fd made, open_at(memory_.get(), name, k_directory));
+  if (::fchown(made.get(), uid, gid) != 0) return system_error(memory_path(key));
+  return made;
+}
+
+Status Areas::move_memory_to_trash(const JobKey& key) {
+  const std::string name = to_text(key);
+  struct stat info {};
+  if (!memory_ || ::fstatat(memory_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+    return {};
+  return trash(memory_.get(), name, {"", info.st_uid, info.st_gid, Medium::memory});
+}
+
+std::vector<JobKey> Areas::jobs_in_memory() const {
+  std::vector<JobKey> jobs;
+  if (!memory_) return jobs;
+  auto directory = DirectoryStream::at(memory_.get());
+  while (const auto name = directory.next()) {
+    std::string_view rest = *name;
+    const auto job = take_number<std::uint32_t>(rest);
+    if (!job || !rest.starts_with('.')) continue;
+    const auto restart = parse_number<std::uint32_t>(rest.substr(1));
+    if (restart) jobs.push_back({*job, *restart});
+  }
+  return jobs;
 }
 
 std::string Areas::held_name(const JobKey& key) { return hold_name() + "/" + to_text(key); }

@@ -10,7 +10,14 @@
 //     hold/<job>.<restart>/           trees whose stage-out failed or continues in the background
 //   ROOT/.nodestage-cache/       0711, root's: shared items (common/wire/shared_item.hpp)
 //
-// All of it is on one file system, so that every move is one rename. Needs root. No function here
+// All of it is on one file system, so that every move is one rename. What jobs have in memory is on
+// another one, memory.path:
+//
+//   MEMORY/.nodestage-memory/    0711, root's
+//     <job>.<restart>/                0700, the user's
+//     trash/<uid>.<gid>.<n>           as above
+//
+// Needs root. No function here
 // reads what a user wrote.
 #pragma once
 
@@ -34,10 +41,12 @@ struct JobKey {
 };
 std::string to_text(const JobKey& key);  // "JOB.RESTART"
 
+enum class Medium { disk, memory };
 struct TrashEntry {
   std::string name;
   std::uint32_t uid = 0;  // of the tree's owner
   std::uint32_t gid = 0;
+  Medium medium = Medium::disk;
 };
 
 // Whether a job directory may be a mount. Users can mount something there (FUSE), and a mount that
@@ -50,6 +59,21 @@ class Areas {
   // Makes what is missing below .nodestage. `owner` is the daemon's own user: root, except in
   // tests.
   static Result<Areas> open(const std::string& root, std::uint32_t owner = 0);
+
+  // Opens MEMORY, which must be a tmpfs, belong to `owner`, and not be writable by others (unless
+  // sticky), and makes what is missing below it. Without it, memory_fault() says why. Call it once,
+  // before take_new_trash().
+  void open_memory(const std::string& path);
+  [[nodiscard]] const std::string& memory_fault() const { return memory_fault_; }
+  [[nodiscard]] std::string memory_path(const JobKey& key) const {
+    return memory_path_ + "/" + to_text(key);
+  }
+  // Makes the job's directory there, or opens the one that an earlier daemon has made for it.
+  Result<Fd> make_in_memory(const JobKey& key, std::uint32_t uid, std::uint32_t gid) const;
+  // Renames it away as move_to_trash() does. Succeeds when there is none.
+  Status move_memory_to_trash(const JobKey& key);
+  // The jobs that have one.
+  [[nodiscard]] std::vector<JobKey> jobs_in_memory() const;
 
   // Makes the job directory `name`. An existing directory of `uid` is used as it is (a restarted
   // daemon, a site's Prolog). One that a daemon may have left unfinished when it died is made
@@ -75,7 +99,7 @@ class Areas {
   Status move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid);
   // Does the same for `name` in any directory of this file system (borrowed).
   Status move_to_trash(int from_fd, const std::string& name, std::uint32_t uid, std::uint32_t gid) {
-    return trash(from_fd, name, uid, gid);
+    return trash(from_fd, name, {"", uid, gid});
   }
   Status move_to_hold(const std::string& name, const JobKey& key) const;
   Result<std::optional<Fd>> open_held(const JobKey& key, std::uint32_t uid) const;
@@ -86,7 +110,7 @@ class Areas {
   std::vector<TrashEntry> take_new_trash() { return std::exchange(new_trash_, {}); }
   [[nodiscard]] std::size_t trees_in_trash() const;
   [[nodiscard]] bool has_trash_of(std::uint32_t uid) const { return trash_of_.contains(uid); }
-  Result<Fd> open_trash(const std::string& name) const;
+  Result<Fd> open_trash(const TrashEntry& entry) const;
   // Removes the emptied directory, or an entry that is not a directory. Succeeds when there is
   // nothing any more.
   Status remove_trash(const TrashEntry& entry);
@@ -109,9 +133,13 @@ class Areas {
 
  private:
   [[nodiscard]] bool remove_begun(const std::string& name) const;
-  [[nodiscard]] std::vector<TrashEntry> list_trash() const;
+  [[nodiscard]] std::vector<TrashEntry> list_trash(Medium medium) const;
+  [[nodiscard]] int trash_fd(Medium medium) const {
+    return medium == Medium::disk ? trash_.get() : memory_trash_.get();
+  }
+  void add_trash(const TrashEntry& entry);
   [[nodiscard]] std::string new_trash_name(std::uint32_t uid, std::uint32_t gid);
-  Status trash(int from_fd, const std::string& from, std::uint32_t uid, std::uint32_t gid);
+  Status trash(int from_fd, const std::string& from, TrashEntry entry);
 
   std::string root_;
   std::uint32_t owner_ = 0;
@@ -124,6 +152,10 @@ class Areas {
   std::uint64_t next_trash_ = 0;
   std::vector<TrashEntry> new_trash_;
   std::map<std::uint32_t, std::size_t> trash_of_;  // by uid: how many trees, at least one
+  Fd memory_;
+  Fd memory_trash_;
+  std::string memory_path_;
+  std::string memory_fault_ = "its administrators have set no directory for it";
 };
 
 }  // namespace nodestage

@@ -134,6 +134,7 @@ class Jobs final : private JobEvents {
   // jobs_recovery.cpp: after a restart of the daemon
   void take_over(JobRecord& record);
   [[nodiscard]] bool is_given_on(const JobRecord& record) const;
+  void remove_from_memory();
   void carry_on(JobRecord& record);
   [[nodiscard]] Left left_of(const JobRecord& record) const;
 

@@ -20,7 +20,10 @@ void Jobs::done(const JobKey& reported, Fact fact) {
     const Facts facts = facts_of(*record);
     const Step step = next_step(*record, facts);
     if (step == Step::wait) break;
-    if (facts.last == Fact::stopped) record->cause.clear();
+    if (facts.last == Fact::stopped) {
+      record->cause.clear();
+      staging_.release_memory(*record);
+    }
     facts_[key] = Fact::under_way;
     start(step, *record);
     waiting_.answer(key);

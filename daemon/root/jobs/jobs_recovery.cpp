@@ -24,10 +24,22 @@ void Jobs::recover() {
   // Removers and comparisons of the last daemon, too, before the same are started.
   at_.workers.kill_strangers();
   cache_.loaded();
+  remove_from_memory();
   staging_.start_queued();
   at_.trash.sweep();
   orphans_.check();
   orphans_.watch();
+}
+
+// What no job has in memory any more. A job that is stopped at this moment removes it itself.
+void Jobs::remove_from_memory() {
+  for (const JobKey& key : at_.areas.jobs_in_memory()) {
+    const JobRecord* record = table_.find(key);
+    if (record != nullptr && is_live(*record)) continue;
+    if (const Status moved = at_.areas.move_memory_to_trash(key); !moved)
+      log::error("job {}: what it has in memory cannot be removed: {}", to_text(key),
+                 moved.error().what);
+  }
 }
 
 // Whether the name of the job's directory is that of a later run by now (make_way()).

@@ -12,6 +12,8 @@ constexpr std::array<std::string_view, 9> k_ended = {"COMPLETED", "CANCELLED", "
                                                      "TIMEOUT",   "NODE_FAIL", "PREEMPTED",
                                                      "BOOT_FAIL", "DEADLINE",  "OUT_OF_MEMORY"};
 
+}  // namespace
+
 // Returns the line about this job. For an array's id, Slurm prints those of its other tasks, too.
 std::string_view line_about(std::uint32_t job, std::string_view output) {
   const std::string begin = "JobId=" + std::to_string(job) + " ";
@@ -23,14 +25,12 @@ std::string_view line_about(std::uint32_t job, std::string_view output) {
   return {};
 }
 
-std::string_view field(std::string_view line, std::string_view name) {
+std::string_view field_of(std::string_view line, std::string_view name) {
   const std::size_t at = line.find(name);
   if (at == std::string_view::npos) return {};
   line.remove_prefix(at + name.size());
   return line.substr(0, line.find(' '));
 }
-
-}  // namespace
 
 SlurmAnswer read_answer(const JobKey& run, std::string_view output) {
   const std::string_view line = line_about(run.job, output);
@@ -39,8 +39,8 @@ SlurmAnswer read_answer(const JobKey& run, std::string_view output) {
     const bool unknown = output.find("Invalid job id specified") != std::string_view::npos;
     return unknown ? SlurmAnswer::gone : SlurmAnswer::none;
   }
-  const std::string_view state = field(line, " JobState=");
-  std::string_view count = field(line, " Restarts=");
+  const std::string_view state = field_of(line, " JobState=");
+  std::string_view count = field_of(line, " Restarts=");
   if (state.empty() || count.empty()) return SlurmAnswer::unclear;
   // The count may already be that of the next run while epilogs of this one are still due.
   if (state == "COMPLETING") return SlurmAnswer::here;

@@ -39,6 +39,10 @@ std::string cause_of_end(const WorkerEnd& end) {
       return "the staging process " + end.text +
              "\nPack the data so that less is needed to unpack them (xz -6, zstd without "
              "--long), or ask your administrators.";
+    case WorkerEnd::Kind::job_memory:
+      return "the staging " + end.text +
+             ", in which the data of in=memory count\nAsk for more memory (--mem=SIZE), or leave "
+             "out in=memory: the data go to the node's local disk then.";
     case WorkerEnd::Kind::not_started:
     case WorkerEnd::Kind::ended:
     case WorkerEnd::Kind::stuck:
@@ -89,6 +93,69 @@ void Staging::enqueue(JobRecord& record) {
   at_.files.forget_status(record.key(), WorkerTask::stage);
   at_.table.change(record, JobState::queued);
   at_.events.done(record.key(), Fact::queued);
+}
+
+void Staging::await_turn(const JobRecord& record) {
+  const JobKey key = record.key();
+  if (!may_be_in_memory(record.begin.request)) return queue_.push(key, record.begin.uid);
+  without_step_.insert(key);
+  await_step(key, at_.loop.now() + std::chrono::seconds(at_.config.memory.step_wait_s));
+}
+
+// With PrologFlags=Contain, Slurm starts a step on every node when the prolog has ended. Without
+// it, a node may have none until all nodes are ready.
+void Staging::await_step(const JobKey& key, Clock::time_point give_up) {
+  const JobRecord* record = at_.table.find(key);
+  if (record == nullptr || record->state != JobState::queued || record->ended) {
+    without_step_.erase(key);
+    return;
+  }
+  if (at_.loop.now() < give_up && at_.areas.memory_fault().empty() &&
+      at_.workers.job_cgroup(*record).empty()) {
+    at_.loop.after(k_directory_poll, [this, key, give_up] { await_step(key, give_up); });
+    return;
+  }
+  if (!at_.areas.memory_fault().empty() || !at_.workers.job_cgroup(*record).empty())
+    return queue_with_memory(key, 0);
+  job_memory_.ask(key.job, record->begin.cpus,
+                  [this, key](std::uint64_t bytes) { queue_with_memory(key, bytes); });
+}
+
+void Staging::queue_with_memory(const JobKey& key, std::uint64_t bytes) {
+  without_step_.erase(key);
+  const JobRecord* record = at_.table.find(key);
+  if (record == nullptr || record->state != JobState::queued || record->ended) return;
+  memory_of_[key] = bytes;
+  queue_.push(key, record->begin.uid);
+}
+
+// Without the job's cgroup, the worker's own limits what it takes, to what Slurm says the job has.
+Fd Staging::use_memory(const JobRecord& record, WorkerStart& start, JobWorkers::Bounds& bounds) {
+  auto& memory = std::get<StageOrder>(start.order).memory;
+  auto directory = at_.areas.make_in_memory(record.key(), record.begin.uid, record.begin.gid);
+  if (!directory) {
+    memory.refusal = directory.error().what;
+    return {};
+  }
+  memory.directory = at_.areas.memory_path(record.key());
+  start.memory_fd = directory->get();
+  start.job_cgroup = at_.workers.job_cgroup(record);
+  if (start.job_cgroup.empty()) {
+    const auto known = memory_of_.find(record.key());
+    memory.most_bytes = known == memory_of_.end() ? 0 : known->second;
+    bounds.resources.memory_bytes = memory.most_bytes;
+    log::warn(about(record),
+              "in=memory: no memory cgroup of the job was found, so the data count as the node's "
+              "memory (in slurm.conf: TaskPlugin=task/cgroup, PrologFlags=Contain; in cgroup.conf: "
+              "ConstrainRAMSpace=yes)");
+  }
+  return std::move(*directory);
+}
+
+void Staging::release_memory(const JobRecord& record) {
+  if (!may_be_in_memory(record.begin.request)) return;
+  if (const Status moved = at_.areas.move_memory_to_trash(record.key()); !moved)
+    log::error(about(record), "what it has in memory cannot be removed: {}", moved.error().what);
 }
 
 void Staging::take_turn(const JobKey& key) {
@@ -160,9 +227,12 @@ Status Staging::start_worker(JobRecord& record) {
   std::get<StageOrder>(start.order).has_board = static_cast<bool>(relay.board);
   start.board_fd = relay.board.get();
   start.spool_fd = relay.spool.get();
-  TRY(at_.workers.start(
-      record, start, at_.workers.bounds(record, WorkerTask::stage),
-      [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); }));
+  JobWorkers::Bounds bounds = at_.workers.bounds(record, WorkerTask::stage);
+  Fd memory;
+  if (may_be_in_memory(record.begin.request)) memory = use_memory(record, start, bounds);
+  TRY(at_.workers.start(record, start, bounds, [this](const JobKey& key, const WorkerEnd& end) {
+    worker_ended(key, end);
+  }));
   at_.desk.open(record.key(), about(record), std::move(directory),
                 relay.board ? SpaceDesk::Spool::claimed : SpaceDesk::Spool::none);
   return {};

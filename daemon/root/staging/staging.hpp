@@ -11,6 +11,7 @@
 #include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/relay/relays.hpp"
+#include "daemon/root/slurm/job_memory.hpp"
 #include "daemon/root/staging/sharing.hpp"
 #include "daemon/root/staging/staging_queue.hpp"
 #include "daemon/root/table/job_files.hpp"
@@ -26,7 +27,7 @@ class Staging {
   struct Places {
     Loop& loop;
     const Config& config;
-    const Areas& areas;
+    Areas& areas;
     JobTable& table;
     const JobFiles& files;
     JobWorkers& workers;
@@ -59,8 +60,11 @@ class Staging {
   // Finds out what the job does with its shared items. Reports `identified`, or `linked` if it only
   // links to what is there.
   void identify(JobRecord& record) { sharing_.decide(record); }
-  // Puts the job into the queue. Reports `turn` when it has a place.
-  void await_turn(const JobRecord& record) { queue_.push(record.key(), record.begin.uid); }
+  // Puts the job into the queue. Reports `turn` when it has a place. A job that may have items in
+  // memory waits before that for its first step on this node, whose memory they are.
+  void await_turn(const JobRecord& record);
+  // Removes what the job has in memory.
+  void release_memory(const JobRecord& record);
   // Has the keeper stage what is kept for all who may read it, while the job is queued and has a
   // place; then starts a worker that stages. Reports `ready` or `failed`; or `unstaged`, if what it
   // has staged does not count.
@@ -84,7 +88,10 @@ class Staging {
 
   [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
   // Returns what a queued job waits for, if not for its turn; see Sharing::waits_for().
-  [[nodiscard]] std::string waits_for(const JobKey& key) const { return sharing_.waits_for(key); }
+  [[nodiscard]] std::string waits_for(const JobKey& key) const {
+    return without_step_.contains(key) ? "its first step on this node, whose memory it uses"
+                                       : sharing_.waits_for(key);
+  }
   // Returns what a job that stages waits for, if it lacks space; see SpaceDesk::lack_of().
   [[nodiscard]] std::string lack_of(const JobKey& key) const { return at_.desk.lack_of(key); }
   // Returns why async items of a ready job were not staged: how their worker ended; "" when it
@@ -94,10 +101,15 @@ class Staging {
     async_faults_.erase(key);
     over_quota_.erase(key);
     again_.erase(key);
+    without_step_.erase(key);
+    memory_of_.erase(key);
   }
 
  private:
   void seek_directory(const JobKey& key, Clock::time_point give_up);
+  void await_step(const JobKey& key, Clock::time_point give_up);
+  void queue_with_memory(const JobKey& key, std::uint64_t bytes);
+  Fd use_memory(const JobRecord& record, WorkerStart& start, JobWorkers::Bounds& bounds);
   void take_turn(const JobKey& key);
   bool keep_next(JobRecord& record);
   Status start_keep(JobRecord& record, const SharedItem& shared);
@@ -126,7 +138,10 @@ class Staging {
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
   std::set<JobKey> again_;       // jobs that stage again once their workers have ended
-  std::set<JobKey> settling_;    // jobs that become ready with the clock's next tick
+  JobMemory job_memory_{at_.loop, at_.config};
+  std::map<JobKey, std::uint64_t> memory_of_;  // of jobs without a cgroup, as far as is known
+  std::set<JobKey> without_step_;              // jobs that wait for one, for its memory
+  std::set<JobKey> settling_;                  // jobs that become ready with the clock's next tick
 };
 
 }  // namespace nodestage

@@ -191,6 +191,7 @@ FailureCause cause_of(const WorkerEnd& end, const WorkerStatus& status) {
     case WorkerEnd::Kind::over_limit:
       return FailureCause::time_limit;
     case WorkerEnd::Kind::no_memory:
+    case WorkerEnd::Kind::job_memory:
       return FailureCause::memory;
     case WorkerEnd::Kind::ended:
     case WorkerEnd::Kind::stuck:

@@ -42,6 +42,9 @@ class JobWorkers {
   [[nodiscard]] WorkerStart order(const JobRecord& record, WorkerTask task) const;
   [[nodiscard]] Bounds bounds(const JobRecord& record, WorkerTask task) const;
 
+  // Returns the memory cgroup of the job that a worker can join; empty while no step of the job has
+  // started on this node, or if Slurm makes none.
+  [[nodiscard]] std::string job_cgroup(const JobRecord& record) const;
   // Starts a worker with a new status file. The order's directory must be open. For `stage`,
   // `stage_out`, `push` and `relay`, the record notes the process for the next daemon.
   Status start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end);

@@ -91,7 +91,7 @@ void Trash::remove(TrashEntry entry) {
 
 void Trash::start(const TrashEntry& entry, By by) {
   if (halting_.contains(entry.uid)) by = By::root;
-  auto tree = areas_.open_trash(entry.name);
+  auto tree = areas_.open_trash(entry);
   if (!tree) {
     if (areas_.remove_trash(entry)) return is_gone(entry);
     return give_up(entry, tree.error().what);

@@ -28,6 +28,7 @@ void fill(Order& order, const JobRecord& record, const Config& config,
     order.leave_free_bytes = config.staging.leave_free_bytes;
     order.on_failure = config.staging.on_failure;
     order.shared = record.shared;
+    order.memory.share_percent = config.memory.max_share_percent;
   }
   if constexpr (requires { order.relay; }) {
     order.sandbox = config.worker.sandbox;

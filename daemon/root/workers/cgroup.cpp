@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <set>
 #include <sstream>
 
+#include "common/os/cgroup_paths.hpp"
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 
@@ -25,62 +25,6 @@ Status write_value(const std::string& file, const std::string& value) {
   TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, file, O_WRONLY));
   if (!write_all(fd.get(), value)) return system_error(file);
   return {};
-}
-
-// Controller ("" for version 2) → mount point and the directory that is mounted there.
-struct Mount {
-  std::string point;
-  std::string root;
-};
-
-Result<std::map<std::string, Mount>> cgroup_mounts(const std::string& proc) {
-  TRY_ASSIGN(const std::string mountinfo,
-             read_file(AT_FDCWD, proc + "/self/mountinfo", 16 * k_max_bytes));
-  std::map<std::string, Mount> mounts;
-  std::istringstream lines(mountinfo);
-  for (std::string line; std::getline(lines, line);) {
-    // proc(5): id parent major:minor root point options [tags] - type source super-options
-    const std::size_t dash = line.find(" - ");
-    if (dash == std::string::npos) continue;
-    std::istringstream before(line.substr(0, dash));
-    std::istringstream after(line.substr(dash + 3));
-    std::string skip;
-    Mount mount;
-    std::string type;
-    std::string options;
-    before >> skip >> skip >> skip >> mount.root >> mount.point;
-    after >> type >> skip >> options;
-    if (type == "cgroup2") mounts.emplace("", mount);
-    if (type != "cgroup") continue;
-    std::istringstream names(options);
-    for (std::string name; std::getline(names, name, ',');) mounts.emplace(name, mount);
-  }
-  return mounts;
-}
-
-// Controller → the process's cgroup in its hierarchy. `text` is the process's /proc/PID/cgroup.
-std::map<std::string, std::string> cgroups_in(const std::string& text) {
-  std::map<std::string, std::string> own;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string path = line.substr(second + 1);
-    std::istringstream names(line.substr(first + 1, second - first - 1));
-    std::string name;
-    if (!std::getline(names, name, ',')) own[""] = path;
-    for (; !name.empty(); name.clear(), std::getline(names, name, ',')) own[name] = path;
-  }
-  return own;
-}
-
-// The directory of a cgroup, or "" if it lies outside of what is mounted.
-std::string directory_of(const Mount& mount, const std::string& cgroup) {
-  if (mount.root == "/") return cgroup == "/" ? mount.point : mount.point + cgroup;
-  if (cgroup == mount.root) return mount.point;
-  if (cgroup.starts_with(mount.root + "/")) return mount.point + cgroup.substr(mount.root.size());
-  return "";
 }
 
 std::vector<pid_t> processes_in(const std::string& directory) {

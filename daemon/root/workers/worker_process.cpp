@@ -13,6 +13,7 @@
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/os/process_start.hpp"
+#include "daemon/root/workers/job_cgroup.hpp"
 
 namespace nodestage {
 namespace {
@@ -27,6 +28,8 @@ Result<Fd> for_reading(int fd) {
 // The child's whole life up to execve; returns only a fault.
 Status become_worker(const WorkerStart& start, const Cgroups& cgroups) {
   TRY(cgroups.enter(start.cgroup));
+  if (!start.job_cgroup.empty() && !enter_job_cgroup(start.job_cgroup))
+    return Error{errno, "the job's memory cgroup cannot be entered: " + start.job_cgroup};
   TRY(reset_process());
   if (::access(start.program.c_str(), X_OK) != 0) return system_error(start.program);
   const OrderHead& order = head_of(start.order);
@@ -66,7 +69,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
         {null.get(), log.write.get(), log.write.get(), order.get(), request.get(),
          or_null(start.status_fd), or_null(start.directory_fd), rate.get(), answer.get(),
          or_null(start.delivered_fd), or_null(start.board_fd), or_null(start.spool_fd),
-         or_null(start.sources_fd), started.write.get()});
+         or_null(start.memory_fd), or_null(start.sources_fd), started.write.get()});
     if (!placed) return 126;
     const Status fault = become_worker(start, cgroups);
     static_cast<void>(!write_all(k_started_fd, fault.error().what));

@@ -36,6 +36,9 @@ struct WorkerStart {
   int board_fd = -1;
   int spool_fd = -1;
   int sources_fd = -1;
+  int memory_fd = -1;
+  // Of the job (job_cgroup.hpp): the worker's memory is charged to it. Empty: to `cgroup`.
+  std::string job_cgroup;
 };
 
 // Returns how long ago the process started.

@@ -7,6 +7,7 @@
 
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
+#include "daemon/root/workers/job_cgroup.hpp"
 
 namespace nodestage {
 namespace {
@@ -36,6 +37,8 @@ Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits&
                                    const Limits& limits, Subject subject, OnEnd on_end) {
   static_cast<void>(cgroups_.kill(start.cgroup));  // an earlier daemon's, not recorded yet
   TRY(cgroups_.create(start.cgroup, resources));
+  const std::uint64_t kills_before =
+      start.job_cgroup.empty() ? 0 : out_of_memory_kills(start.job_cgroup);
   auto process = WorkerProcess::start(start, cgroups_);
   if (!process) {
     remove_cgroup(start.cgroup, 0);
@@ -51,8 +54,12 @@ Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits&
                      0,
                      {},
                      {},
-                     {}});
+                     {},
+                     {},
+                     0});
   Worker& worker = workers_.at(id);
+  worker.job_cgroup = start.job_cgroup;
+  worker.kills = kills_before;
   TRY(watch(id));
   TRY(loop_.watch(worker.process.started_fd(), [this, id] { started(id); }));
   set_timer(worker, limits.start, [this, id] {
@@ -81,7 +88,9 @@ std::optional<Workers::Id> Workers::adopt(const ProcessMark& mark, const std::st
                      0,
                      {},
                      {},
-                     {}});
+                     {},
+                     {},
+                     0});
   if (!watch(id)) return {};
   set_timer(workers_.at(id), limits.run, [this, id] { over_limit(id); });
   return id;
@@ -196,6 +205,11 @@ void Workers::ended(Id id) {
   WorkerEnd end{WorkerEnd::Kind::ended, worker.process.reap()};
   if (cgroups_.ran_out_of_memory(worker.cgroup))
     end = {WorkerEnd::Kind::no_memory, "ran out of memory (worker.memory in nodestaged.toml)"};
+  // One that stopped by itself had no lack of it: another process of the job was killed.
+  const bool was_killed = end.text.find("killed") != std::string::npos;
+  if (!worker.job_cgroup.empty() && was_killed &&
+      out_of_memory_kills(worker.job_cgroup) > worker.kills)
+    end = {WorkerEnd::Kind::job_memory, "was killed at the memory limit of the job"};
   static_cast<void>(cgroups_.kill(worker.cgroup));  // children that it left behind
   remove_cgroup(worker.cgroup, 50);
   report(id, worker.verdict.value_or(end));

@@ -13,6 +13,7 @@
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/workers/cgroup.hpp"
+#include "daemon/root/workers/job_cgroup.hpp"
 #include "daemon/root/workers/worker_process.hpp"
 
 namespace nodestage {
@@ -23,6 +24,7 @@ struct WorkerEnd {
     not_started,  // it never became the worker; `text` says why
     over_limit,   // its time limit passed, or it came no further, and it was killed
     no_memory,    // the kernel killed it at its cgroup's memory limit
+    job_memory,   // the same at the limit of the job, whose memory cgroup it was in
     stuck,        // killed, but blocked in the kernel (a dead file system); given up
   };
   Kind kind = Kind::ended;
@@ -60,6 +62,11 @@ class Workers {
   // Returns whether everything that a worker starts is killed with it, whatever it does.
   [[nodiscard]] virtual bool ends_all() const { return cgroups_.available(); }
 
+  // As job_cgroup.hpp has it.
+  [[nodiscard]] virtual std::string find_job_cgroup(std::uint32_t job, std::uint32_t uid) const {
+    return nodestage::find_job_cgroup(job, uid);
+  }
+
   // Kills what earlier daemons left in cgroups that no adopted worker uses.
   void kill_strangers();
 
@@ -76,6 +83,8 @@ class Workers {
     std::string log_rest;
     std::optional<Loop::TimerId> idle_timer;
     std::chrono::nanoseconds used{0};  // of a processor, at the last look
+    std::string job_cgroup;            // "": its memory is not charged to a job
+    std::uint64_t kills = 0;           // for lack of memory there, when it started
   };
 
   Id add(Worker worker);

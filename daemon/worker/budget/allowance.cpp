@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -85,11 +86,22 @@ Status Allowance::catch_up() {
   return taken_bytes_ > checked_ ? check_disk() : Status();
 }
 
+// What is left of the share counts as the file system's space.
+Amount Allowance::free() const {
+  const Amount free = free_on(at_.dir_fd);
+  if (!is_of_memory()) return free;
+  return {std::min(free.bytes, less(at_.memory.most, written_bytes_)), free.inodes};
+}
+
 // Others write to the disk, too: the running jobs.
 Status Allowance::check_disk() {
   const std::uint64_t now = taken_bytes_;
   const std::uint64_t on_its_way = now - std::min<std::uint64_t>(now, written_bytes_);
-  const std::uint64_t free = free_on(at_.dir_fd).bytes;
+  const std::uint64_t free = this->free().bytes;
+  if (is_of_memory() && free < on_its_way)
+    return too_little_memory(
+        "the job has written " + human_bytes(written_bytes_) + " and needs at least another",
+        at_.node, on_its_way, free, at_.memory);
   if (free < more(at_.leave_free, on_its_way) && give_up_spare()) return check_disk();
   if (free < more(at_.leave_free, on_its_way))
     return disk_is_full(at_.node, free, at_.leave_free, asker());
@@ -101,6 +113,9 @@ Status Allowance::extend(const Amount& need, const Amount& least, const Words& w
   const SpaceClaim claim{++serial_, larger(need, least), least, written(), 0};
   TRY_ASSIGN(const SpaceAnswer answer, answer_to(claim));
   if (answer.granted == 0 && give_up_spare()) return extend(need, least, words);
+  if (answer.granted == 0 && is_of_memory())
+    return too_little_memory(words.subject, at_.node, words.need.bytes, answer.free.bytes,
+                             at_.memory);
   if (answer.granted == 0) {
     return too_little_space(words.subject, at_.node, words.need, least - claim.written, answer,
                             asker());
@@ -118,7 +133,7 @@ bool Allowance::give_up_spare() {
 Result<SpaceAnswer> Allowance::answer_to(const SpaceClaim& claim) {
   if (!is_answered_) {
     Disk disk;
-    disk.free = free_on(at_.dir_fd);
+    disk.free = free();
     disk.leave_free = at_.leave_free;
     return decide(claim, {limit_bytes_, limit_inodes_}, disk);
   }

@@ -22,6 +22,13 @@ enum class Asker {
   run,  // `nodestage run`
 };
 
+// What an allowance for data in memory may take in all: that much, which is a share of `of`.
+struct MemoryShare {
+  std::uint64_t most = k_no_limit;  // k_no_limit: it is for the disk
+  std::uint64_t percent = 100;
+  std::uint64_t of = 0;
+};
+
 // One per worker, shared by all its threads. Whatever is written is taken from it first. If it does
 // not suffice, it asks the daemon for more, and the thread waits for the answer. It keeps the free
 // space that the site wants left, even if others fill the disk meanwhile.
@@ -33,6 +40,7 @@ class Allowance {
     int dir_fd;     // any directory on the file system
     std::uint64_t leave_free = 0;
     std::string node;
+    MemoryShare memory = {};  // answer_fd is none then
   };
   Allowance(const Places& places, const std::atomic<bool>& stop);
 
@@ -53,6 +61,8 @@ class Allowance {
 
   [[nodiscard]] const std::string& node() const { return at_.node; }
   [[nodiscard]] Asker asker() const { return is_answered_ ? Asker::job : Asker::run; }
+  [[nodiscard]] bool is_of_memory() const { return at_.memory.most != k_no_limit; }
+  [[nodiscard]] const MemoryShare& memory() const { return at_.memory; }
 
  private:
   Status catch_up();
@@ -63,6 +73,7 @@ class Allowance {
   };
   Status extend(const Amount& need, const Amount& least, const Words& words);
   bool give_up_spare();
+  [[nodiscard]] Amount free() const;
   Result<SpaceAnswer> answer_to(const SpaceClaim& claim);
   [[nodiscard]] Amount taken() const { return {taken_bytes_, taken_inodes_}; }
   [[nodiscard]] Amount written() const { return {written_bytes_, written_inodes_}; }

@@ -103,6 +103,11 @@ Error Space::explain(std::string_view name, int code) const {
   const std::string subject =
       "cannot write '" + shown(name) + "' on node " + allowance_.node() + ": ";
   const Advice& advice = advice_to(allowance_.asker());
+  if (code == ENOSPC && allowance_.is_of_memory())
+    return fault(
+        code, subject + "the file system for data in memory is full: data of other jobs lie there",
+        "Submit it again when other jobs on that node have ended, or leave out in=memory: "
+        "the data go to the node's local disk then");
   if (code == ENOSPC) {
     const Amount free = free_on(dir_fd_);
     const std::string left =
@@ -123,6 +128,23 @@ Error too_little_space(const std::string& subject, const std::string& node, cons
       lacks_bytes ? bytes_text(node, need, answer) : inodes_text(node, need, answer);
   const Advice& advice = advice_to(asker);
   return fault(ENOSPC, subject + " " + text, fits(missing, left) ? advice.later : advice.room);
+}
+
+// Where the share has room, the file system has none: other jobs have data there, too.
+Error too_little_memory(const std::string& subject, const std::string& node, std::uint64_t need,
+                        std::uint64_t free, const MemoryShare& share) {
+  const std::string limit = "in=memory may take " + human_bytes(share.most) +
+                            " in all: " + std::to_string(share.percent) + "% of the " +
+                            human_bytes(share.of) + " that the job has on node " + node;
+  const std::string left =
+      free < share.most ? ", of which " + human_bytes(free) + " are left there" : "";
+  const std::uint64_t wanted = more(need, less(share.most, free));
+  const std::uint64_t least = wanted / share.percent * 100 + k_block * 100;
+  const std::uint64_t mebibytes = (least >> 20) + 1;
+  return fault(ENOSPC, subject + " " + human_bytes(need) + " of memory, but " + limit + left,
+               "Ask for more memory (--mem=" + std::to_string(mebibytes) +
+                   "M or more), stage less (include=, exclude=), or leave out in=memory: the data "
+                   "go to the node's local disk then");
 }
 
 Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free,

@@ -87,6 +87,10 @@ class Space {
 Error too_little_space(const std::string& subject, const std::string& node, const Amount& need,
                        const Amount& missing, const SpaceAnswer& answer, Asker asker = Asker::job);
 
+// The same for data in memory, of which `free` bytes are left.
+Error too_little_memory(const std::string& subject, const std::string& node, std::uint64_t need,
+                        std::uint64_t free, const MemoryShare& share);
+
 // Returns the fault for a disk that other jobs or programs filled.
 Error disk_is_full(const std::string& node, std::uint64_t free, std::uint64_t leave_free,
                    Asker asker = Asker::job);

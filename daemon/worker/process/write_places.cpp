@@ -127,6 +127,10 @@ std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, const Stag
   if (std::holds_alternative<StageOrder>(order) || std::holds_alternative<KeepOrder>(order) ||
       std::holds_alternative<RemoveOrder>(order)) {
     if (auto job = open_beneath(job_fd, ".", k_directory)) places.push_back(std::move(*job));
+    const auto* stage = std::get_if<StageOrder>(&order);
+    if (stage == nullptr || stage->memory.directory.empty()) return places;
+    if (auto memory = open_beneath(k_worker_memory_fd, ".", k_directory))
+      places.push_back(std::move(*memory));
     return places;
   }
   std::vector<std::string> paths = std::visit(PathsOfTask{request, job_fd}, order);

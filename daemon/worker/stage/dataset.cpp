@@ -115,7 +115,7 @@ Status Dataset::claim(const std::string& destination, const std::string& source)
     return fault(EINVAL, shown(source) + ": its destination's name cannot be derived from this",
                  "Give it one: --stage-dataset=SOURCE:DEST");
   }
-  TRY(context_.workspace.claim(destination, source));
+  TRY(names().claim(destination, source));
   if (!is_group_ || !item_.destination.empty()) progress_.set_destination(destination);
   return {};
 }

@@ -7,12 +7,15 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <thread>
 
+#include "common/os/memory_limit.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/stage/admit_items.hpp"
 #include "daemon/worker/stage/dataset.hpp"
 #include "daemon/worker/stage/spool_space.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
@@ -52,11 +55,25 @@ bool has_names_of_matches(const StageRequest& request) {
   });
 }
 
+bool uses_memory(const StageRequest& request) {
+  return std::any_of(request.datasets.begin(), request.datasets.end(),
+                     [](const auto& item) { return item.storage == Storage::memory; });
+}
+
+// The worker is in the memory cgroup of those whose memory it is, or it is bounded by what Slurm
+// says that they may take.
+MemoryShare share_of_memory(const MemoryRules& rules) {
+  std::uint64_t of = memory_limit();
+  if (rules.most_bytes != 0) of = std::min(of, rules.most_bytes);
+  return {of / 100 * rules.share_percent, rules.share_percent, of};
+}
+
 class Stage {
  public:
-  // `builder`: for request.venv, if there is one. `relays`: null if nothing is relayed.
+  // `builder`: for request.venv, if there is one. `relays`: null if nothing is relayed. `memory`:
+  // null if no item has in=memory.
   Stage(const StageOrder& order, const StageRequest& request, Workspace& workspace,
-        Builder* builder, RelayedSources* relays)
+        Workspace* memory, Builder* builder, RelayedSources* relays)
       : order_(order),
         rate_(k_worker_rate_fd),
         allowance_({k_worker_status_fd, k_worker_answer_fd, k_worker_directory_fd,
@@ -64,14 +81,40 @@ class Stage {
                    stop_),
         spool_(relays, allowance_, stop_),
         at_once_(items_at_once(order, request)),
-        context_{order,  workspace, request.umask,
-                 rate_,  stop_,     allowance_,
-                 relays, at_once_,  limits_of_each(order, at_once_)},
+        memory_allowance_({k_worker_status_fd, -1, k_worker_memory_fd, 0, order.node,
+                           share_of_memory(order.memory)},
+                          stop_),
+        context_{order,
+                 workspace,
+                 request.umask,
+                 rate_,
+                 stop_,
+                 allowance_,
+                 relays,
+                 at_once_,
+                 limits_of_each(order, at_once_),
+                 order.directory,
+                 k_worker_directory_fd,
+                 nullptr},
+        memory_context_{order,
+                        memory == nullptr ? workspace : *memory,
+                        request.umask,
+                        rate_,
+                        stop_,
+                        memory_allowance_,
+                        relays,
+                        at_once_,
+                        limits_of_each(order, at_once_),
+                        order.memory.directory,
+                        k_worker_memory_fd,
+                        &workspace},
         workspace_(workspace),
+        memory_(memory),
         keeps_names_(has_names_of_matches(request)),
         has_datasets_(!request.datasets.empty()) {
     for (const auto& item : request.datasets)
-      items_.push_back(std::make_unique<Dataset>(item, items_.size(), context_));
+      items_.push_back(std::make_unique<Dataset>(
+          item, items_.size(), item.storage == Storage::memory ? memory_context_ : context_));
     report_.set_outputs(request.outputs);
     if (request.venv)
       items_.push_back(
@@ -92,6 +135,7 @@ class Stage {
     const bool done = in_threads(Round::weigh) && admit() && in_threads(Round::run);
     spool_.end();
     workspace_.remove(done && keeps_names_);
+    if (memory_ != nullptr) memory_->remove(false);
     if (!done) return 1;
     report_.set_environment(environment());
     report_.write(WorkerPhase::done, items_);
@@ -144,8 +188,21 @@ class Stage {
     return !stop_;
   }
 
+  // What goes to memory, and the rest, for which the spool may have to make room.
+  Status admit_all() {
+    std::vector<StagedItem*> in_memory;
+    std::copy_if(awaited_.begin(), awaited_.end(), std::back_inserter(in_memory),
+                 [](const StagedItem* item) { return item->is_in_memory(); });
+    std::erase_if(awaited_, [](const StagedItem* item) { return item->is_in_memory(); });
+    std::uint64_t no_spare = 0;
+    TRY(admit_items(in_memory, no_spare, memory_allowance_));
+    TRY(spool_.admit(awaited_, at_once_));
+    awaited_.insert(awaited_.end(), in_memory.begin(), in_memory.end());
+    return {};
+  }
+
   bool admit() {
-    if (const Status admitted = spool_.admit(awaited_, at_once_); !admitted) {
+    if (const Status admitted = admit_all(); !admitted) {
       fail(admitted.error(), nullptr);
       report_.fail(cause_, items_);
     }
@@ -241,8 +298,11 @@ class Stage {
   Allowance allowance_;
   SpoolSpace spool_;
   const std::size_t at_once_;
+  Allowance memory_allowance_;
   StageContext context_;
+  StageContext memory_context_;
   Workspace& workspace_;
+  Workspace* const memory_;
   const bool keeps_names_;
   const bool has_datasets_;
   StagedItems items_;
@@ -257,6 +317,13 @@ class Stage {
   std::string cause_;
 };
 
+std::string no_memory_here(const StageOrder& order) {
+  return "data cannot be staged in memory on node " + order.node +
+         (order.memory.refusal.empty() ? "" : ": " + order.memory.refusal) +
+         "\nLeave out in=memory: the data go to the node's local disk then. Or ask your "
+         "administrators for it (memory.path in nodestaged.toml).";
+}
+
 }  // namespace
 
 int run_stage(const StageOrder& order, const StageRequest& request, Builder* builder) {
@@ -266,13 +333,21 @@ int run_stage(const StageOrder& order, const StageRequest& request, Builder* bui
   if (!order.refuse_outputs.empty() && !request.outputs.empty())
     return report.fail(order.refuse_outputs, {});
   ::umask(request.umask);
-  auto workspace =
-      Workspace::open(k_worker_directory_fd,
-                      order.is_again ? Workspace::Existing::goes : Workspace::Existing::stays);
+  const auto existing = order.is_again ? Workspace::Existing::goes : Workspace::Existing::stays;
+  auto workspace = Workspace::open(k_worker_directory_fd, existing);
   if (!workspace) return report.fail(workspace.error().text(), {});
   if (needs_builder(order, request) && builder == nullptr)
     return report.fail("the process that builds environments was not started", {});
-  return Stage(order, request, *workspace, builder, relays ? &*relays : nullptr).run();
+  std::optional<Workspace> memory;
+  if (uses_memory(request)) {
+    if (order.memory.directory.empty()) return report.fail(no_memory_here(order), {});
+    auto opened = Workspace::open(k_worker_memory_fd, existing);
+    if (!opened) return report.fail("in memory: " + opened.error().text(), {});
+    memory.emplace(std::move(*opened));
+  }
+  return Stage(order, request, *workspace, memory ? &*memory : nullptr, builder,
+               relays ? &*relays : nullptr)
+      .run();
 }
 
 Result<std::optional<Builder>> start_builder(const StageOrder& order, const StageRequest& request) {

@@ -17,7 +17,7 @@ StagedItem::StagedItem(const std::string& source, Patience patience, ItemSharing
       context_(context),
       meter_(context.rate, context.stop),
       relay_(context.relays, meter_),
-      space_(k_worker_directory_fd, context.allowance),
+      space_(context.dir_fd, context.allowance),
       sharing_(shared, index, context.order) {}
 
 Status StagedItem::measure() {
@@ -53,6 +53,7 @@ Result<Piece> StagedItem::open_piece(const std::string& source, const Unpacking&
 Status StagedItem::run() {
   progress_.begin();
   TRY(sharing_.is_link() ? link() : stage());
+  if (is_in_memory()) progress_.add_note("in memory");
   progress_.add_note(sharing_.note());
   progress_.add_note(relay_.note());
   return {};
@@ -61,18 +62,28 @@ Status StagedItem::run() {
 Result<bool> StagedItem::keep_placed(const std::string& destination) {
   if (!context_.workspace.is_placed(destination)) return false;
   if (sharing_.is_asked()) TRY(protect(destination));
+  TRY(show(destination));
   progress_.add_note("already in place");
   return true;
 }
 
 Status StagedItem::place(int from_fd, const char* name, const std::string& destination) {
   TRY(context_.workspace.place(from_fd, name, destination));
+  TRY(show(destination));
   return sharing_.is_asked() ? protect(destination) : Status();
 }
 
 Status StagedItem::protect(const std::string& destination) {
   return context_.workspace.protect(
       destination, context_.order.for_readers ? WriteBits::taken_for_all : WriteBits::taken);
+}
+
+// An earlier worker may have made the link already.
+Status StagedItem::show(const std::string& destination) {
+  if (!is_in_memory()) return {};
+  const std::string path = context_.directory + "/" + destination;
+  return context_.links->is_link_to(destination, path) ? Status()
+                                                       : context_.links->link(path, destination);
 }
 
 Status StagedItem::link() {
@@ -106,13 +117,16 @@ std::optional<StagedItem::Variable> StagedItem::variable() const {
   if (progress_.destination().empty() || progress_.state() == ItemState::failed)
     return std::nullopt;
   const bool is_in_cache = sharing_.is_linked() || (sharing_.is_whole() && !is_async());
-  return Variable{variable_name(), is_in_cache ? sharing_.path() : destination_path()};
+  if (is_in_cache) return Variable{variable_name(), sharing_.path()};
+  return Variable{variable_name(), path_in(context_.directory)};
 }
 
-std::string StagedItem::destination_path() const {
+std::string StagedItem::destination_path() const { return path_in(context_.order.directory); }
+
+std::string StagedItem::path_in(const std::string& directory) const {
   const std::string destination = progress_.destination();
   const bool is_whole = destination.empty() || destination == k_job_directory;
-  return context_.order.directory + (is_whole ? "" : "/" + destination);
+  return directory + (is_whole ? "" : "/" + destination);
 }
 
 ItemRecord StagedItem::record() const {

@@ -26,7 +26,7 @@
 
 namespace nodestage {
 
-// What all items of a worker share; borrowed.
+// What all items of a worker share, of those with in=memory or of the others; borrowed.
 struct StageContext {
   const StageOrder& order;
   Workspace& workspace;
@@ -37,6 +37,11 @@ struct StageContext {
   RelayedSources* relays;  // null: nothing is relayed
   std::size_t at_once;     // items that run side by side
   PieceLimits limits;      // of each of them
+  // Where they are staged: `workspace` is that of this directory.
+  const std::string& directory;
+  int dir_fd;
+  // In memory: that of the job directory, in which a link leads to each. Otherwise null.
+  Workspace* links = nullptr;
 };
 
 // An item with `shared` gets no write bits, whatever its ShareRole. One that is only linked is
@@ -85,6 +90,7 @@ class StagedItem {
   [[nodiscard]] std::string source() const { return shown(source_); }
   [[nodiscard]] bool is_async() const { return patience_ == Patience::async; }
   [[nodiscard]] bool is_needed() const;  // its failure fails the job
+  [[nodiscard]] bool is_in_memory() const { return context_.links != nullptr; }
   [[nodiscard]] const ItemSharing& sharing() const { return sharing_; }
   [[nodiscard]] ItemProgress& progress() { return progress_; }
 
@@ -111,12 +117,17 @@ class StagedItem {
   Result<bool> keep_placed(const std::string& destination);
   Status place(int from_fd, const char* name, const std::string& destination);
   Status protect(const std::string& destination);
+  // Where no two items may have the same destination: the job directory.
+  [[nodiscard]] Workspace& names() const {
+    return context_.links != nullptr ? *context_.links : context_.workspace;
+  }
   // For the keys of an item that leads.
   [[nodiscard]] ShareRules share_rules() const {
     return sharing_.rules(context_.umask, context_.stop);
   }
   // Where the job finds the item: the job directory while nothing more is known.
   [[nodiscard]] std::string destination_path() const;
+  [[nodiscard]] std::string path_in(const std::string& directory) const;
 
   static constexpr std::string_view k_job_directory = ".";
   const std::string& source_;
@@ -137,6 +148,7 @@ class StagedItem {
 
  private:
   Status link();
+  Status show(const std::string& destination);
   void fill_amounts(ItemRecord& record) const;
   [[nodiscard]] std::uint32_t flags() const;
 };

@@ -7,6 +7,10 @@ write_slurm_conf() {
     slurm_conf | override_conf "${OPT_SLURM_CONF[@]}" >"$dir/slurm.conf.new"
     mv "$dir/slurm.conf.new" "$dir/slurm.conf"
     printf '%s\n' CgroupPlugin=cgroup/v1 CgroupMountpoint=/sys/fs/cgroup >"$dir/cgroup.conf"
+    # Slurm 22.05 limits a job's memory by cgroups of version 1.
+    if [[ " ${OPT_SLURM_CONF[*]} " == *" TaskPlugin=task/cgroup "* ]]; then
+        echo ConstrainRAMSpace=yes >>"$dir/cgroup.conf"
+    fi
     # Not below /localscratch: the private /tmp must not show what a job staged, nor the reverse.
     printf '%s\n' AutoBasePath=true BasePath=/var/lib/slurm/job_container >"$dir/job_container.conf"
 }

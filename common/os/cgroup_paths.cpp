@@ -1,0 +1,74 @@
+#include "common/os/cgroup_paths.hpp"
+
+#include <fcntl.h>
+
+#include <sstream>
+
+#include "common/os/file.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_bytes = 16 << 20;
+
+}  // namespace
+
+Result<std::map<std::string, CgroupMount>> cgroup_mounts(const std::string& proc) {
+  TRY_ASSIGN(const std::string mountinfo,
+             read_file(AT_FDCWD, proc + "/self/mountinfo", k_max_bytes));
+  std::map<std::string, CgroupMount> mounts;
+  std::istringstream lines(mountinfo);
+  for (std::string line; std::getline(lines, line);) {
+    // proc(5): id parent major:minor root point options [tags] - type source super-options
+    const std::size_t dash = line.find(" - ");
+    if (dash == std::string::npos) continue;
+    std::istringstream before(line.substr(0, dash));
+    std::istringstream after(line.substr(dash + 3));
+    std::string skip;
+    CgroupMount mount;
+    std::string type;
+    std::string options;
+    before >> skip >> skip >> skip >> mount.root >> mount.point;
+    after >> type >> skip >> options;
+    if (type == "cgroup2") mounts.emplace("", mount);
+    if (type != "cgroup") continue;
+    std::istringstream names(options);
+    for (std::string name; std::getline(names, name, ',');) mounts.emplace(name, mount);
+  }
+  return mounts;
+}
+
+std::map<std::string, std::string> cgroups_in(const std::string& text) {
+  std::map<std::string, std::string> own;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string path = line.substr(second + 1);
+    std::istringstream names(line.substr(first + 1, second - first - 1));
+    std::string name;
+    if (!std::getline(names, name, ',')) own[""] = path;
+    for (; !name.empty(); name.clear(), std::getline(names, name, ',')) own[name] = path;
+  }
+  return own;
+}
+
+std::string directory_of(const CgroupMount& mount, const std::string& cgroup) {
+  if (mount.root == "/") return cgroup == "/" ? mount.point : mount.point + cgroup;
+  if (cgroup == mount.root) return mount.point;
+  if (cgroup.starts_with(mount.root + "/")) return mount.point + cgroup.substr(mount.root.size());
+  return "";
+}
+
+std::string memory_directory_of(const std::map<std::string, CgroupMount>& mounts,
+                                const std::string& text) {
+  const auto places = cgroups_in(text);
+  const char* controller = mounts.contains("memory") ? "memory" : "";
+  const auto mount = mounts.find(controller);
+  const auto place = places.find(controller);
+  if (mount == mounts.end() || place == places.end()) return "";
+  return directory_of(mount->second, place->second);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,31 @@
+// The cgroups of processes, as directories. Formats: proc(5) for mountinfo, cgroups(7).
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "common/result.hpp"
+
+namespace nodestage {
+
+// A hierarchy: where it is mounted, and which of its cgroups is mounted there.
+struct CgroupMount {
+  std::string point;
+  std::string root;
+};
+
+// Controller ("" for version 2) → its hierarchy. `proc` is /proc, except in tests.
+Result<std::map<std::string, CgroupMount>> cgroup_mounts(const std::string& proc);
+
+// Controller → the process's cgroup in its hierarchy. `text` is the process's /proc/PID/cgroup.
+std::map<std::string, std::string> cgroups_in(const std::string& text);
+
+// The directory of a cgroup, or "" if it lies outside of what is mounted.
+std::string directory_of(const CgroupMount& mount, const std::string& cgroup);
+
+// The directory of the cgroup that a process's memory is charged to; "" if none is mounted.
+// `text` is the process's /proc/PID/cgroup.
+std::string memory_directory_of(const std::map<std::string, CgroupMount>& mounts,
+                                const std::string& text);
+
+}  // namespace nodestage

@@ -1,0 +1,106 @@
+#include "daemon/root/workers/job_cgroup.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <map>
+#include <vector>
+
+#include "common/os/cgroup_paths.hpp"
+#include "common/os/directory_stream.hpp"
+#include "common/os/file.hpp"
+#include "common/text/parsing.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_bytes = std::size_t{1} << 16;
+
+std::vector<std::string_view> parts_of(std::string_view path) {
+  std::vector<std::string_view> parts;
+  while (!path.empty()) {
+    path.remove_prefix(1);  // the '/'
+    parts.push_back(path.substr(0, path.find('/')));
+    path.remove_prefix(parts.back().size());
+  }
+  return parts;
+}
+
+// Users have cgroups of their own (systemd), below which they can make some of any name.
+bool belongs_to(const std::string& directory, std::uint32_t owner) {
+  struct stat info {};
+  return ::lstat(directory.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == owner;
+}
+
+int rank_of(std::string_view cgroup) {
+  if (cgroup.find("/step_extern") != std::string_view::npos) return 3;
+  return cgroup.find("/step_batch") != std::string_view::npos ? 2 : 1;
+}
+
+}  // namespace
+
+std::size_t job_part(std::string_view cgroup, CgroupVersion version, std::uint32_t job,
+                     std::uint32_t uid) {
+  if (!cgroup.starts_with('/')) return 0;
+  const auto parts = parts_of(cgroup);
+  const std::string own = "job_" + std::to_string(job);
+  const std::string around = "uid_" + std::to_string(uid);
+  for (std::size_t i = 1; i + 1 < parts.size(); ++i) {
+    if (parts[i] != own || !parts[i + 1].starts_with("step_")) continue;
+    if (version == CgroupVersion::one
+            ? i < 2 || parts[i - 1] != around || !parts[i - 2].starts_with("slurm")
+            : !parts[i - 1].ends_with("slurmstepd.scope") || i + 2 >= parts.size() ||
+                  parts[i + 2] != "user")
+      continue;
+    return static_cast<std::size_t>(parts[i].data() + parts[i].size() - cgroup.data());
+  }
+  return 0;
+}
+
+std::string find_job_cgroup(std::uint32_t job, std::uint32_t uid, const std::string& proc,
+                            std::uint32_t owner) {
+  const auto mounts = cgroup_mounts(proc);
+  if (!mounts) return "";
+  const std::string controller = mounts->contains("memory") ? "memory" : "";
+  const auto mount = mounts->find(controller);
+  if (mount == mounts->end()) return "";
+  const CgroupVersion version = controller.empty() ? CgroupVersion::two : CgroupVersion::one;
+  std::string best;
+  int rank = 0;
+  auto processes = DirectoryStream::at(AT_FDCWD, proc);
+  while (const auto name = processes.next()) {
+    if (name->front() < '1' || name->front() > '9') continue;
+    const auto text = read_file(AT_FDCWD, proc + "/" + std::string(*name) + "/cgroup", k_max_bytes);
+    if (!text) continue;
+    const auto places = cgroups_in(*text);
+    const auto place = places.find(controller);
+    if (place == places.end() || rank_of(place->second) <= rank) continue;
+    const std::string& cgroup = place->second;
+    const std::size_t own = job_part(cgroup, version, job, uid);
+    const std::string directory = directory_of(mount->second, cgroup);
+    if (own == 0 || directory.empty()) continue;
+    if (!belongs_to(directory.substr(0, directory.size() - (cgroup.size() - own)), owner)) continue;
+    best = directory;
+    rank = rank_of(cgroup);
+  }
+  return best;
+}
+
+bool enter_job_cgroup(const std::string& directory) {
+  const auto file = open_at(AT_FDCWD, directory + "/cgroup.procs", O_WRONLY);
+  return file && write_all(file->get(), std::string_view("0"));
+}
+
+std::uint64_t out_of_memory_kills(const std::string& directory) {
+  static constexpr std::string_view k_count = "oom_kill ";
+  for (const char* file : {"/memory.events", "/memory.oom_control"}) {
+    const auto text = read_file(AT_FDCWD, directory + file, k_max_bytes);
+    const std::size_t at = text ? text->find(k_count) : std::string::npos;
+    if (at == std::string::npos) continue;
+    std::string_view rest = std::string_view(*text).substr(at + k_count.size());
+    return take_number<std::uint64_t>(rest).value_or(0);
+  }
+  return 0;
+}
+
+}  // namespace nodestage

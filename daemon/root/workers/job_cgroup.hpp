@@ -1,0 +1,34 @@
+// The memory cgroup that Slurm has made for a job on this node.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace nodestage {
+
+// What is known of a job's cgroup by its path:
+//   version 1:  /slurm/uid_UID/job_JOB/step_STEP[/task_N]   (slurm_NODE with several slurmd)
+//   version 2:  /system.slice/[NODE_]slurmstepd.scope/job_JOB/step_STEP/user/task_N
+// In version 2, only cgroups without children can have processes: those of tasks.
+enum class CgroupVersion { one, two };
+
+// The length of the part of `cgroup` that ends in the job's own cgroup, if it is one of a step of
+// that job in which a process of ours may be; otherwise 0.
+std::size_t job_part(std::string_view cgroup, CgroupVersion version, std::uint32_t job,
+                     std::uint32_t uid);
+
+// The directory of a cgroup in which a process of the job is now, of the step that lasts longest:
+// the external step, else the batch step, else any. Empty: none, since no step of the job has
+// started, or Slurm makes no cgroups. A cgroup that a user has made is none: the job's own is
+// root's. `proc` is /proc, except in tests; `owner` is root.
+std::string find_job_cgroup(std::uint32_t job, std::uint32_t uid, const std::string& proc = "/proc",
+                            std::uint32_t owner = 0);
+
+// Moves the calling process (a forked child, still root) into it.
+bool enter_job_cgroup(const std::string& directory);
+
+// How many processes the kernel has killed there because of a memory limit.
+std::uint64_t out_of_memory_kills(const std::string& directory);
+
+}  // namespace nodestage

@@ -1,0 +1,102 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/root/workers/job_cgroup.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr CgroupVersion k_one = CgroupVersion::one;
+constexpr CgroupVersion k_two = CgroupVersion::two;
+
+void write(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+// A host with one hierarchy for memory, as files of a scratch directory.
+struct Host {
+  explicit Host(const std::string& type) {
+    write(proc + "/self/mountinfo", "30 24 0:26 / " + (scratch / "cg") + " rw - " + type + " x " +
+                                        (type == "cgroup" ? "rw,memory" : "rw") + "\n");
+  }
+  // A process in that cgroup.
+  void process(int pid, const std::string& text, const std::string& cgroup) const {
+    fs::create_directories(scratch / ("cg" + cgroup));
+    write(proc + "/" + std::to_string(pid) + "/cgroup", text + cgroup + "\n");
+  }
+  [[nodiscard]] std::string found() const {
+    const std::string directory = find_job_cgroup(5, 1000, proc, ::geteuid());
+    const std::string top = scratch / "cg";
+    return directory.starts_with(top) ? directory.substr(top.size()) : directory;
+  }
+
+  Scratch scratch;
+  std::string proc = scratch / "proc";
+};
+
+}  // namespace
+
+TEST_CASE("a job's cgroup is known by Slurm's form of its path") {
+  CHECK(job_part("/slurm/uid_1000/job_5/step_batch/task_0", k_one, 5, 1000) == 21);
+  CHECK(job_part("/slurm_n1/uid_1000/job_5/step_0", k_one, 5, 1000) == 24);
+  const std::string two = "/system.slice/slurmstepd.scope/job_5/step_batch/user/task_0";
+  CHECK(job_part(two, k_two, 5, 1000) == two.find("/step_batch"));
+  CHECK(job_part("/system.slice/n1_slurmstepd.scope/job_5/step_0/user/task_0", k_two, 5, 1000) > 0);
+  for (const char* other : {"/slurm/uid_1000/job_55/step_0", "/slurm/uid_1001/job_5/step_0",
+                            "/slurm/uid_1000/job_5", "/user/uid_1000/job_5/step_0",
+                            "/uid_1000/job_5/step_0", "job_5/step_0", "/job_5/step_0", "", "/"}) {
+    CAPTURE(other);
+    CHECK(job_part(other, k_one, 5, 1000) == 0);
+  }
+  // The step's own process is where no other may be, and a scope of a user's is none of Slurm's.
+  CHECK(job_part("/system.slice/slurmstepd.scope/job_5/step_batch/slurm", k_two, 5, 1000) == 0);
+  CHECK(job_part("/user.slice/app.scope/job_5/step_batch/user/task_0", k_two, 5, 1000) == 0);
+}
+
+TEST_CASE("version 1: the external step's is taken before those that end earlier") {
+  const Host host("cgroup");
+  CHECK(host.found().empty());
+  host.process(7, "4:memory:", "/slurm/uid_1000/job_6/step_extern");
+  host.process(8, "4:memory:", "/user.slice");
+  CHECK(host.found().empty());
+  host.process(9, "4:memory:", "/slurm/uid_1000/job_5/step_0/task_0");
+  CHECK(host.found() == "/slurm/uid_1000/job_5/step_0/task_0");
+  host.process(10, "4:memory:", "/slurm/uid_1000/job_5/step_batch/task_0");
+  CHECK(host.found() == "/slurm/uid_1000/job_5/step_batch/task_0");
+  host.process(11, "4:memory:", "/slurm/uid_1000/job_5/step_extern/task_0");
+  CHECK(host.found() == "/slurm/uid_1000/job_5/step_extern/task_0");
+  host.process(12, "4:cpu:", "/slurm/uid_1000/job_5/step_extern/task_1");
+  CHECK(host.found() == "/slurm/uid_1000/job_5/step_extern/task_0");
+}
+
+TEST_CASE("version 2: a task's is taken") {
+  const Host host("cgroup2");
+  const std::string job = "/system.slice/slurmstepd.scope/job_5";
+  host.process(9, "0::", job + "/step_extern/slurm");
+  CHECK(host.found().empty());
+  host.process(10, "0::", job + "/step_extern/user/task_special");
+  CHECK(host.found() == job + "/step_extern/user/task_special");
+}
+
+TEST_CASE("a cgroup of that name which is not root's is none of the job's") {
+  const Host host("cgroup2");
+  host.process(9, "0::", "/user.slice/slurmstepd.scope/job_5/step_0/user/task_0");
+  CHECK_FALSE(find_job_cgroup(5, 1000, host.proc, ::geteuid()).empty());
+  CHECK(find_job_cgroup(5, 1000, host.proc, ::geteuid() + 1).empty());
+}
+
+TEST_CASE("kills for lack of memory are counted") {
+  const Scratch scratch;
+  CHECK(out_of_memory_kills(scratch.path()) == 0);
+  write(scratch.path() / "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+  CHECK(out_of_memory_kills(scratch.path()) == 3);
+  write(scratch.path() / "memory.events", "low 0\noom 5\noom_kill 4\n");
+  CHECK(out_of_memory_kills(scratch.path()) == 4);
+}

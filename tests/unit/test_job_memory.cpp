@@ -1,0 +1,125 @@
+// Directories of jobs in memory, from the staging to the end of the job.
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "job_site.hpp"
+
+using namespace nodestage;
+namespace fs = std::filesystem;
+
+namespace {
+
+// Until scontrol has exited, which no clock of the loop's decides.
+void await_worker(JobSite& site) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (site.workers.find(WorkerTask::stage) == nullptr &&
+         std::chrono::steady_clock::now() < end) {
+    site.pass(std::chrono::milliseconds(0));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// No job has a cgroup here, and Slurm does not answer.
+struct MemorySite : JobSite {
+  MemorySite() {
+    std::string name = "/dev/shm/nodestage-test-XXXXXX";
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    memory = name;
+    areas.open_memory(memory);
+    config.memory.step_wait_s = 0;
+    config.memory.max_share_percent = 60;
+  }
+  ~MemorySite() {
+    std::error_code ignored;
+    fs::remove_all(memory, ignored);
+  }
+  MemorySite(const MemorySite&) = delete;
+  MemorySite& operator=(const MemorySite&) = delete;
+
+  void begin(std::uint32_t job) {
+    Begin begin = request(job);
+    begin.request = R"({"datasets":[{"in":"memory","source":"/d.tar"}],"version":1})";
+    jobs->begin(begin);
+    await_worker(*this);
+    REQUIRE(workers.find(WorkerTask::stage) != nullptr);
+  }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return memory + "/.nodestage-memory/" + name;
+  }
+  [[nodiscard]] bool is_trash_empty() const { return fs::is_empty(path("trash")); }
+
+  std::string memory;
+};
+
+}  // namespace
+
+TEST_CASE("a job's directory in memory is its user's, and goes when the job ends") {
+  MemorySite site;
+  site.begin(7);
+  const auto& order = site.workers.find(WorkerTask::stage)->as<StageOrder>();
+  CHECK(order.memory.directory == site.path("7.0"));
+  CHECK(order.memory.refusal.empty());
+  CHECK(order.memory.share_percent == 60);
+  struct stat info {};
+  REQUIRE(::lstat(site.path("7.0").c_str(), &info) == 0);
+  CHECK(info.st_mode == (S_IFDIR | 0700));
+  CHECK(info.st_uid == MemorySite::user());
+  SUBCASE("while it stages") {
+    site.end(7);
+    CHECK(fs::exists(site.path("7.0")));
+    site.workers.end(WorkerTask::stage);
+  }
+  SUBCASE("when it was ready") {
+    site.workers.say(WorkerTask::stage, WorkerPhase::done);
+    site.workers.end(WorkerTask::stage);
+    CHECK(site.state_of(7) == "ready");
+    site.end(7);
+  }
+  SUBCASE("when its staging had failed") {
+    site.workers.say(WorkerTask::stage, WorkerPhase::failed, "no");
+    site.workers.end(WorkerTask::stage);
+    CHECK(fs::exists(site.path("7.0")));
+    site.end(7);
+  }
+  CHECK_FALSE(fs::exists(site.path("7.0")));
+  CHECK_FALSE(site.is_trash_empty());
+}
+
+TEST_CASE("a daemon removes what no job has in memory, and keeps what one has") {
+  MemorySite site;
+  site.begin(7);
+  site.workers.say(WorkerTask::stage, WorkerPhase::done);
+  site.workers.end(WorkerTask::stage);
+  fs::create_directory(site.path("8.0"));
+  fs::create_directory(site.path("other"));
+  site.start_daemon();
+  CHECK(fs::exists(site.path("7.0")));
+  CHECK(fs::exists(site.path("other")));
+  CHECK_FALSE(fs::exists(site.path("8.0")));
+  CHECK_FALSE(site.is_trash_empty());
+}
+
+TEST_CASE("without a directory for it, the worker learns why") {
+  JobSite site;
+  Begin begin = site.request(7);
+  begin.request = R"({"in":"memory"})";
+  site.jobs->begin(begin);
+  await_worker(site);
+  REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
+  const auto& order = site.workers.find(WorkerTask::stage)->as<StageOrder>();
+  CHECK(order.memory.directory.empty());
+  CHECK(order.memory.refusal == "its administrators have set no directory for it");
+}
+
+TEST_CASE("a job that does not ask for it has none, and does not wait") {
+  MemorySite site;
+  site.jobs->begin(site.request(7));
+  REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
+  CHECK(site.workers.find(WorkerTask::stage)->as<StageOrder>().memory.directory.empty());
+  CHECK_FALSE(fs::exists(site.path("7.0")));
+}

@@ -1,0 +1,114 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "daemon/root/basis/areas.hpp"
+#include "scratch.hpp"
+
+using namespace nodestage;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A daemon's root on the disk, and a directory on a tmpfs.
+struct Site {
+  Site() {
+    fs::permissions(scratch.path(), fs::perms(0755));
+    std::string name = "/dev/shm/nodestage-test-XXXXXX";
+    if (::mkdtemp(name.data()) != nullptr) memory = name;
+  }
+  ~Site() {
+    std::error_code ignored;
+    fs::remove_all(memory, ignored);
+  }
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+
+  [[nodiscard]] Areas open(const std::string& path) const {
+    Areas areas = std::move(*Areas::open(scratch.path(), ::geteuid()));
+    areas.open_memory(path);
+    return areas;
+  }
+
+  Scratch scratch;
+  std::string memory;
+};
+
+bool is_private_directory(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && info.st_mode == (S_IFDIR | 0700) &&
+         info.st_uid == ::geteuid();
+}
+
+}  // namespace
+
+TEST_CASE("a job has a private directory in memory, which goes to the trash there") {
+  const Site site;
+  const JobKey job{7, 1};
+  Areas areas = site.open(site.memory);
+  REQUIRE(areas.memory_fault().empty());
+  CHECK(areas.jobs_in_memory().empty());
+  REQUIRE(areas.make_in_memory(job, ::geteuid(), ::getegid()));
+  CHECK(areas.memory_path(job) == site.memory + "/.nodestage-memory/7.1");
+  CHECK(is_private_directory(areas.memory_path(job)));
+  CHECK(is_private_directory(site.memory + "/.nodestage-memory/trash"));
+  fs::create_directory(areas.memory_path(job) + "/data");
+  // Another daemon finds it, with what is in it.
+  Areas next = site.open(site.memory);
+  CHECK(next.jobs_in_memory() == std::vector<JobKey>{job});
+  REQUIRE(next.make_in_memory(job, ::geteuid(), ::getegid()));
+  CHECK(fs::exists(next.memory_path(job) + "/data"));
+  REQUIRE(next.move_memory_to_trash(job));
+  CHECK(next.move_memory_to_trash(job));
+  CHECK(next.jobs_in_memory().empty());
+  CHECK(next.trees_in_trash() == 1);
+  // And the one after that finds the trash.
+  Areas last = site.open(site.memory);
+  const auto trash = last.take_new_trash();
+  REQUIRE(trash.size() == 1);
+  CHECK(trash[0].medium == Medium::memory);
+  REQUIRE(last.open_trash(trash[0]));
+  fs::remove(site.memory + "/.nodestage-memory/trash/" + trash[0].name + "/data");
+  CHECK(last.remove_trash(trash[0]));
+  CHECK(last.trees_in_trash() == 0);
+}
+
+TEST_CASE("what lies in the way is refused, and nothing is made where it leads") {
+  const Site site;
+  const std::string own = site.memory + "/.nodestage-memory";
+  const std::string victim = site.scratch / "victim";
+  fs::create_directory(victim);
+  std::string part;
+  SUBCASE("a link") { fs::create_directory_symlink(victim, own), part = own; }
+  SUBCASE("a file") { ::close(::open(own.c_str(), O_CREAT | O_WRONLY, 0600)), part = own; }
+  SUBCASE("a directory to which others can write") {
+    fs::create_directory(own);
+    fs::permissions(own, fs::perms(0777));
+    part = "writable by root only";
+  }
+  SUBCASE("a link for the trash") {
+    fs::create_directory(own);
+    fs::create_directory_symlink(victim, own + "/trash");
+    part = own + "/trash";
+  }
+  SUBCASE("writable by others and not sticky") {
+    fs::permissions(site.memory, fs::perms(0777));
+    part = "writable by root only";
+  }
+  Areas areas = site.open(site.memory);
+  CAPTURE(areas.memory_fault());
+  CHECK(areas.memory_fault().find(part) != std::string::npos);
+  CHECK_FALSE(areas.make_in_memory({7, 0}, ::geteuid(), ::getegid()));
+  CHECK(areas.move_memory_to_trash({7, 0}));
+  CHECK(fs::is_empty(victim));
+}
+
+TEST_CASE("a directory that is not on a tmpfs, or is missing, is refused") {
+  const Site site;
+  CHECK(site.open("/proc").memory_fault() == "/proc: is not a tmpfs");
+  CHECK(site.open(site.memory + "/none").memory_fault().find("No such file") != std::string::npos);
+}
