@@ -98,6 +98,13 @@ JOB_CGROUP='own=$(sed -n "s/.*:memory:\(.*job_[0-9]*\).*/\1/p" /proc/self/cgroup
     assert_idle_clean
 }
 
+@test "an output of everything has neither the link nor what it leads to" {
+    sbatch_wait -w n1 --mem=200M --stage-dataset=data.tar,in=memory --stage-out='*:all_%j' --wrap 'echo made >$SLURM_TMPDIR/made'
+    [ "$STATE" = COMPLETED ]
+    [ "$(as alice ls -A "all_$JOBID")" = made ]
+    wait_until 10 nothing_in_memory
+}
+
 @test "several nodes: each has its own, charged to the job" {
     sbatch_wait -N 2 --mem=200M --stage-dataset=data.tar,in=memory --wrap 'srun sh -c '\'"$JOB_CGROUP"'
         echo "$SLURMD_NODENAME used $(($(grep -w ^total_shmem $cgroup/memory.stat | cut -d" " -f2) >> 20)) MiB"'\'
