@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -146,4 +147,22 @@ TEST_CASE("a push writes to the targets of what it delivers, and where a killed 
   list.end();
   CHECK(job.of_output("results", job.out) == "/out");
   ::close(k_worker_delivered_fd);
+}
+
+TEST_CASE("staging writes below the job directory, and below the one in memory if there is one") {
+  Job job;
+  StageOrder stage;
+  CHECK(job.places(stage) == "/job");
+  fs::create_directory(job.scratch / "memory");
+  const Fd memory(::open((job.scratch / "memory").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Fd saved(::dup(k_worker_memory_fd));
+  REQUIRE(::dup2(memory.get(), k_worker_memory_fd) == k_worker_memory_fd);
+  CHECK(job.places(stage) == "/job");
+  stage.memory.directory = job.scratch / "memory";
+  CHECK(job.places(stage) == "/job/memory");
+  CHECK(job.places(RemoveOrder()) == "/job");
+  if (saved)
+    ::dup2(saved.get(), k_worker_memory_fd);
+  else
+    ::close(k_worker_memory_fd);
 }
