@@ -14,6 +14,7 @@
 #include "cli/plan/plan_item.hpp"
 #include "common/os/fd.hpp"
 #include "common/text/human.hpp"
+#include "common/text/pack_advice.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/budget/space.hpp"
 
@@ -23,7 +24,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds k_walk{10};
-constexpr std::uint64_t k_many_files = 2000;
 
 struct Seen {
   std::uint64_t files = 0;
@@ -194,8 +194,7 @@ void look_at_directory(const std::string& path, const DirectoryLook& look, PlanI
                           (plan.is_shared ? "each node reads it once, and each job looks at all of "
                                             "it; an archive takes one look: "
                                           : "and every node reads it: ") +
-                          "nodestage pack " + shell_word(path) + " -o " +
-                          shell_word(default_destination(path) + ".tar.zst"));
+                          pack_command(path));
   }
   const std::string links = seen.out_links.note(look.links, "links=follow", seen.bytes);
   if (!links.empty()) plan.advice.push_back(links);

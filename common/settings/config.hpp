@@ -41,6 +41,7 @@ struct Config {
     std::uint64_t limit_s = 86'400;
     std::uint64_t groups_wait_s = 30;
     OnFailure on_failure = OnFailure::fail;
+    bool hints = true;
   } staging;
   struct {
     std::uint64_t max_rate_bytes = 0;

@@ -26,6 +26,7 @@ const std::vector<ConfigKey>& all_config_keys() {
       {"staging", "on_failure",
        choice<OnFailure>(MEMBER(staging.on_failure),
                          {{"fail", OnFailure::fail}, {"continue", OnFailure::proceed}})},
+      {"staging", "hints", boolean(MEMBER(staging.hints))},
       {"read", "max_rate", size(MEMBER(read.max_rate_bytes))},
       {"read", "start_jitter", number(MEMBER(read.start_jitter_s), 0, 3600)},
       {"read", "start_jitter_nodes", number(MEMBER(read.start_jitter_nodes), 1, 1'000'000)},

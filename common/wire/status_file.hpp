@@ -91,9 +91,13 @@ struct ItemRecord {
   char source[1024];  // for display, shortened in the middle when longer
   char destination[1024];
   char name[256];   // of a dataset: the <NAME> of NODESTAGE_DATASET_<NAME>
-  char note[1648];  // a warning or the cause of the failure
+  char note[1640];  // a warning or the cause of the failure
+  // `stage`: the same number for the same unchanged source with the same keys, from what the worker
+  // has open; of a directory, of its top alone. 0: not known, or it must not be kept. (In files of
+  // earlier releases the end of `note`, as the next one.)
+  std::uint64_t source_mark;
   // `stage`: when the item was complete, in nanoseconds since 1970: what has a later ctime was
-  // changed by the job. 0: not, or not known. (In files of earlier releases the end of `note`.)
+  // changed by the job. 0: not, or not known.
   std::uint64_t staged_ns;
   // `stage`: how much of the source was read from its file system, for this item on this node, and
   // how much came from other nodes. Both 0: nothing was to be relayed.

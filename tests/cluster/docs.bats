@@ -27,11 +27,14 @@ readonly TOP=$BATS_TEST_DIRNAME/../..
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step
-    # As at a site whose jobs all have a directory, and which has modules.
+    # As at a site whose jobs all have a directory, and which has modules. The guide stages the same data often,
+    # which is worth a hint.
     reload_daemons '[tmpdir]
 create = "always"
 [venv]
-module_init = "/project/modules.sh"'
+module_init = "/project/modules.sh"
+[staging]
+hints = false'
     on ctl sh -c 'mkdir -p /project/def-x /project/python/3.11/bin && chown alice /project/def-x
         ln -s /usr/bin/python3 /project/python/3.11/bin/python && ln -s python /project/python/3.11/bin/python3
         echo "module() { PATH=/project/\$2/bin:\$PATH; }; export -f module" >/project/modules.sh'

@@ -148,7 +148,7 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
         "max_jobs_per_user, "
         "threads, "
         "leave_free, trash_wait, space_wait, promise_share, promise_time, limit, groups_wait, "
-        "on_failure");
+         "on_failure, hints");
   CHECK(fault_of("[stage]\nx=1\n")
             .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
                   "staging, read, extract, memory, cache, venv, stageout, hold, worker, peer, "
@@ -212,6 +212,7 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
   CHECK(from_example->staging.limit_s == defaults->staging.limit_s);
   CHECK(from_example->staging.groups_wait_s == defaults->staging.groups_wait_s);
   CHECK(from_example->staging.on_failure == defaults->staging.on_failure);
+  CHECK(from_example->staging.hints == defaults->staging.hints);
   CHECK(from_example->read.max_rate_bytes == defaults->read.max_rate_bytes);
   CHECK(from_example->read.start_jitter_s == defaults->read.start_jitter_s);
   CHECK(from_example->read.start_jitter_nodes == defaults->read.start_jitter_nodes);

@@ -311,3 +311,49 @@ TEST_CASE("the status names the item that the job fails for, and none when it go
   CHECK(stage.status.failed_item == 2);
   CHECK(stage.status.cause.starts_with("the environment: "));
 }
+
+TEST_CASE("the mark of a source is the same until the source or the keys change") {
+  const auto mark_after = [](StageRun& stage, const char* change) {
+    REQUIRE(stage.in_data(change) == 0);
+    REQUIRE(stage.run() == 0);
+    REQUIRE(stage.in_job("chmod -R u+w . && rm -rf ./t"));
+    return stage.status.items[0].source_mark;
+  };
+  StageRun stage;
+  stage.order.cache = "/cache";
+  stage.order.cache_min_age_s = 0;
+  REQUIRE(stage.in_data(std::string(k_tree) + " && tar cf t.tar t") == 0);
+  SUBCASE("of a file") {
+    stage.add("t.tar");
+    const std::uint64_t mark = mark_after(stage, "true");
+    CHECK(mark != 0);
+    CHECK(mark_after(stage, "true") == mark);
+    CHECK(mark_after(stage, "touch -d '2020-01-02' t.tar") != mark);
+    const std::uint64_t touched = mark_after(stage, "true");
+    stage.request.datasets[0].strip = 1;
+    stage.request.datasets[0].destination = "t";
+    CHECK(mark_after(stage, "true") != touched);
+  }
+  SUBCASE("of a file that was just changed, there is none") {
+    stage.order.cache_min_age_s = 3600;
+    stage.add("t.tar");
+    CHECK(mark_after(stage, "true") == 0);
+  }
+  SUBCASE("nor is there one where nothing is kept") {
+    stage.order.cache.clear();
+    stage.add("t.tar");
+    CHECK(mark_after(stage, "true") == 0);
+  }
+  SUBCASE("of a directory") {
+    stage.add("t");
+    const std::uint64_t mark = mark_after(stage, "true");
+    CHECK(mark != 0);
+    CHECK(mark_after(stage, "touch t/a/one") == mark);
+    CHECK(mark_after(stage, "mv t u && cp -r u t") != mark);
+  }
+  SUBCASE("of several files, there is none") {
+    REQUIRE(stage.in_data("cp t.tar t2.tar") == 0);
+    stage.add("t*.tar").destination = "t";
+    CHECK(mark_after(stage, "true") == 0);
+  }
+}

@@ -38,7 +38,7 @@ TEST_CASE("golden bytes of a status file") {
   set_field(header.chosen, "start: e3.pt");
   header.every_s[1] = 900;
   ItemRecord item{
-      3, k_item_async | k_item_final, 1, 2, 3, 4, 5, {}, {}, {}, {}, {}, 11, 9, 10, 6, 7, 8};
+      3, k_item_async | k_item_final, 1, 2, 3, 4, 5, {}, {}, {}, {}, {}, 12, 11, 9, 10, 6, 7, 8};
   set_field(item.what, "tar");
   set_field(item.source, "/s");
   set_field(item.destination, "/d");
@@ -73,8 +73,9 @@ TEST_CASE("golden bytes of a status file") {
   CHECK(bytes_at(fd, k_item + 96, 1024) == "/s" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 1120, 1024) == "/d" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 2144, 256) == "N" + zeros(255));
-  CHECK(bytes_at(fd, k_item + 2400, 1648) == "no" + zeros(1646));
-  CHECK(hex(bytes_at(fd, k_item + 4048, 48)) ==
+  CHECK(bytes_at(fd, k_item + 2400, 1640) == "no" + zeros(1638));
+  CHECK(hex(bytes_at(fd, k_item + 4040, 56)) ==
+        "0c00000000000000"
         "0b00000000000000"
         "0900000000000000"
         "0a00000000000000"

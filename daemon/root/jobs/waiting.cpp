@@ -172,10 +172,11 @@ void Waiting::answer(JobRecord& record, const Waiter& waiter, Word word) {
 }
 
 Ready Waiting::ready_message(const JobRecord& record, const Waiter& waiter) {
-  const WorkerStatus status = status_of(record);
+  WorkerStatus status = status_of(record);
   Ready ready{status.environment, {}};
   ready.environment.insert(ready.environment.begin(), "SLURM_TMPDIR=" + at_.files.path(record));
   if (!waiter.speaks || record.announced) return ready;
+  at_.staging.add_hints(record.key(), status);
   ready.lines = summary_lines(status);
   for (const std::string& note :
        {note_on_others(record, waiter.scope),

@@ -247,7 +247,8 @@ WorkerStart Staging::order_of(const JobRecord& record) const {
   const bool is_kept = std::any_of(shared.begin(), shared.end(), [](const SharedItem& item) {
     return item.role != ShareRole::own;
   });
-  if (is_kept) order.cache = at_.cache.path();
+  const bool is_marked = at_.config.staging.hints && at_.config.cache.enabled;
+  if (is_kept || is_marked) order.cache = at_.cache.path();
   order.is_again = record.times.staging != 0 &&
                    (may_share(record.begin.request) || over_quota_.contains(record.key()));
   order.refuse_outputs = at_.held.refusal_of_outputs(record);
@@ -332,7 +333,27 @@ void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharin
     return at_.events.done(record.key(), Fact::unstaged);
   if (!kept) return stage_anew(record.key());
   if (!sharing_.is_settled(record)) return become_ready_soon(record.key());
+  if (at_.config.staging.hints) count_sources(record, status);
   at_.events.done(record.key(), Fact::ready);
+}
+
+void Staging::count_sources(const JobRecord& record, const WorkerStatus& status) {
+  for (std::size_t i = 0; i < status.items.size(); ++i) {
+    std::string hint = repeated_.count(record.begin.uid, status.items[i], at_.loop.wall_s());
+    if (!hint.empty()) hints_[record.key()][i] = std::move(hint);
+  }
+}
+
+void Staging::add_hints(const JobKey& key, WorkerStatus& status) const {
+  const auto hints = hints_.find(key);
+  if (hints == hints_.end()) return;
+  for (const auto& [index, hint] : hints->second) {
+    if (index >= status.items.size()) continue;
+    auto& note = status.items[index].note;
+    std::string text = field_text(note);
+    text += (text.empty() ? "" : "; ") + hint;
+    if (text.size() < sizeof note) set_field(note, text);
+  }
 }
 
 // What it uses was published within this tick of the clock.

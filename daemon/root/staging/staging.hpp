@@ -17,6 +17,7 @@
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
+#include "daemon/root/table/repeated_sources.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 #include "daemon/root/tasks/space_desk.hpp"
 
@@ -103,7 +104,11 @@ class Staging {
     again_.erase(key);
     without_step_.erase(key);
     memory_of_.erase(key);
+    hints_.erase(key);
   }
+
+  // Adds what would have saved the work to the notes of the job's items (staging.hints).
+  void add_hints(const JobKey& key, WorkerStatus& status) const;
 
  private:
   void seek_directory(const JobKey& key, Clock::time_point give_up);
@@ -124,6 +129,7 @@ class Staging {
   void become_ready_soon(const JobKey& key);
   [[nodiscard]] WorkerStart order_of(const JobRecord& record) const;
   void take_end(JobRecord& record, const WorkerEnd& end, bool lacked_space);
+  void count_sources(const JobRecord& record, const WorkerStatus& status);
 
   Places at_;
   StagingQueue queue_{at_.config, [this](const JobKey& key) { take_turn(key); }};
@@ -142,6 +148,8 @@ class Staging {
   std::map<JobKey, std::uint64_t> memory_of_;  // of jobs without a cgroup, as far as is known
   std::set<JobKey> without_step_;              // jobs that wait for one, for its memory
   std::set<JobKey> settling_;                  // jobs that become ready with the clock's next tick
+  RepeatedSources repeated_;
+  std::map<JobKey, std::map<std::size_t, std::string>> hints_;  // by the index of the item
 };
 
 }  // namespace nodestage

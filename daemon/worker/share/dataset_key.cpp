@@ -1,5 +1,6 @@
 #include "daemon/worker/share/dataset_key.hpp"
 
+#include "common/text/fnv1a.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 
@@ -43,6 +44,21 @@ TreeLook dataset_tree(const DatasetItem& item, const std::string& path, int fd,
   SourceTrust trust(rules.order.cache_never);
   const LinksOut links = item.links == Links::follow ? LinksOut::followed : LinksOut::kept;
   return look_at_tree(path, fd, {filter, links, rules.order.threads, trust, rules.copy_stop});
+}
+
+std::uint64_t file_mark(const DatasetItem& item, const std::string& path, int fd,
+                        const ShareRules& rules) {
+  ShareKey key = dataset_key(item, false, path, rules);
+  add_source(key, path, fd);
+  const SourceIdentity identity = key.identity();
+  return identity.why_not.empty() ? fnv1a(identity.key) : 0;
+}
+
+std::uint64_t directory_mark(int fd) {
+  const auto look = look_at(fd);
+  if (!look) return 0;
+  return fnv1a(std::to_string(look->device) + " " + std::to_string(look->file_system) + " " +
+               std::to_string(look->inode));
 }
 
 // The name matters in a group, and says of a single file whether it claims to be an archive.

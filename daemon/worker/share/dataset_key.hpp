@@ -1,6 +1,7 @@
 // Makes the keys of shared datasets.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "common/request/request.hpp"
@@ -20,6 +21,13 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
 // Looks at a source that is a directory. `fd` is borrowed.
 TreeLook dataset_tree(const DatasetItem& item, const std::string& path, int fd,
                       const ShareRules& rules);
+
+// Returns ItemRecord::source_mark of a file that was staged, without `shared`; 0: it would not have
+// been kept. `fd` is borrowed.
+std::uint64_t file_mark(const DatasetItem& item, const std::string& path, int fd,
+                        const ShareRules& rules);
+// The same of a directory, which may have been changed below its top; 0: it cannot be looked at.
+std::uint64_t directory_mark(int fd);
 
 // Adds a source, in the order in which they are staged.
 void add_source(ShareKey& key, const std::string& path, int fd);

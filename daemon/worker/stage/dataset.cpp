@@ -201,6 +201,14 @@ void Dataset::look_again(const Piece& piece, const std::string& source) {
   for (auto* key : {&before_, &after_}) add_source(**key, source, tree);
 }
 
+// Of a single source: several are not one that could be kept, and newest= has another each time.
+void Dataset::mark_source(const Piece& piece, const std::string& source) {
+  if (sharing_.is_asked() || is_group_ || newest_) return;
+  source_mark_ = piece.is_directory() ? directory_mark(piece.source_fd())
+                                      : file_mark(item_, source, piece.source_fd(),
+                                                  ShareRules{context_.order, context_.umask});
+}
+
 Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
                       const std::string& name) {
   progress_.set_kind(piece.kind());
@@ -223,6 +231,7 @@ Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
     if (source == sources_.back())
       sharing_.judge(before_->identity(), after_->identity(), destination_path());
   }
+  mark_source(piece, source);
   progress_.add_note(piece.note());
   progress_.add_note(piece.link_note());
   if (!is_group_) progress_.add_note(piece.idle_globs());

@@ -42,6 +42,7 @@ class Dataset final : public StagedItem {
   Status stage_choice(int item_fd);
   void begin_watch();
   void look_again(const Piece& piece, const std::string& source);
+  void mark_source(const Piece& piece, const std::string& source);
   Status build(Piece& piece, const std::string& source, int dir_fd, const std::string& name);
   Status claim(const std::string& destination, const std::string& source);
 

@@ -140,6 +140,7 @@ ItemRecord StagedItem::record() const {
   set_field(record.source, shortened(source_, sizeof record.source - 1));
   set_field(record.destination, shortened(destination_path(), sizeof record.destination - 1));
   set_field(record.name, short_name());
+  record.source_mark = source_mark_;
   return record;
 }
 

@@ -142,6 +142,7 @@ class StagedItem {
   bool is_relayed_ = false;     // as far as is known
   std::optional<Piece> first_;  // of the sources, when it is open already
   Need need_;
+  std::atomic<std::uint64_t> source_mark_ = 0;  // of the record
 
   ItemSharing sharing_;
   ItemProgress progress_;

@@ -1,0 +1,65 @@
+#include "daemon/root/table/repeated_sources.hpp"
+
+#include <algorithm>
+
+#include "common/text/human.hpp"
+#include "common/text/pack_advice.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::uint64_t k_day_s = 86'400;
+constexpr std::uint32_t k_times = 3;  // of the hint
+constexpr const char* k_since = "the third time in a day that a job of yours stages this here: ";
+
+bool is_directory(const ItemRecord& item) { return field_text(item.what) == "directory"; }
+
+std::string pack_hint(const ItemRecord& item) {
+  if (item.files < k_many_files) return {};
+  return k_since + ("an archive is faster than " + human_count(item.files)) +
+         " files: " + pack_command(printable(field_text(item.source)));
+}
+
+}  // namespace
+
+RepeatedSources::User& RepeatedSources::user_of(std::uint32_t uid) {
+  if (users_.size() >= k_most_users && !users_.contains(uid)) {
+    users_.erase(std::min_element(users_.begin(), users_.end(), [](const auto& a, const auto& b) {
+      return a.second.last_s < b.second.last_s;
+    }));
+  }
+  return users_[uid];
+}
+
+RepeatedSources::Source& RepeatedSources::source_of(User& user, std::uint64_t mark) {
+  auto& sources = user.sources;
+  const auto known = std::find_if(sources.begin(), sources.end(),
+                                  [mark](const Source& source) { return source.mark == mark; });
+  if (known != sources.end()) return *known;
+  if (sources.size() < k_most_sources) return sources.emplace_back(Source{.mark = mark});
+  const auto oldest =
+      std::min_element(sources.begin(), sources.end(),
+                       [](const Source& a, const Source& b) { return a.last_s < b.last_s; });
+  return *oldest = Source{.mark = mark};
+}
+
+std::string RepeatedSources::count(std::uint32_t uid, const ItemRecord& item, std::uint64_t now_s) {
+  if (item.source_mark == 0 || state_of(item) != ItemState::done) return {};
+  User& user = user_of(uid);
+  Source& source = source_of(user, item.source_mark);
+  if (source.first_s + k_day_s <= now_s) source = {.mark = item.source_mark, .first_s = now_s};
+  user.last_s = source.last_s = now_s;
+  if (source.times > k_times) return {};
+  if (++source.times > 1) {
+    source.again_bytes += item.bytes_read;
+    source.again_ms += item.elapsed_ms;
+  }
+  if (source.times != k_times) return {};
+  if (is_directory(item)) return pack_hint(item);
+  return k_since +
+         ("with ,shared it would have been there at once, and have saved " +
+          human_bytes(source.again_bytes)) +
+         " and " + human_duration(source.again_ms) + " so far";
+}
+
+}  // namespace nodestage

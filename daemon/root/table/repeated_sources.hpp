@@ -1,0 +1,46 @@
+// RepeatedSources: the sources that jobs of one user have staged on this node again and again, and
+// the hint that would save the work. In memory alone: another daemon counts anew.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/wire/status_file.hpp"
+
+namespace nodestage {
+
+// Bounded: the sources of a user, of which new ones replace those not staged for the longest time,
+// and the users likewise. A user's claims have no effect on the hints of others, unless more users
+// than k_most_users stage on the node within a day.
+class RepeatedSources {
+ public:
+  static constexpr std::size_t k_most_users = 1024;
+  static constexpr std::size_t k_most_sources = 16;  // of a user
+
+  // Counts an item that a job of the user has staged; `now_s`: seconds since 1970. Returns the hint
+  // for the user, printable, when it was the third time within a day; "" otherwise.
+  std::string count(std::uint32_t uid, const ItemRecord& item, std::uint64_t now_s);
+
+ private:
+  struct Source {
+    std::uint64_t mark = 0;
+    std::uint64_t first_s = 0;  // of the day in which it is counted
+    std::uint64_t last_s = 0;
+    std::uint32_t times = 0;
+    std::uint64_t again_bytes = 0;  // read for all times but the first
+    std::uint64_t again_ms = 0;     // likewise
+  };
+  struct User {
+    std::uint64_t last_s = 0;
+    std::vector<Source> sources;
+  };
+  User& user_of(std::uint32_t uid);
+  static Source& source_of(User& user, std::uint64_t mark);
+
+  std::map<std::uint32_t, User> users_;  // by uid
+};
+
+}  // namespace nodestage

@@ -1,0 +1,126 @@
+#include <doctest/doctest.h>
+
+#include "daemon/root/table/repeated_sources.hpp"
+#include "sharing_site.hpp"
+#include "texts.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr std::uint64_t k_day_s = 86'400;
+constexpr std::uint64_t k_now_s = 1'800'000'000;
+constexpr const char* k_shared =
+    "the third time in a day that a job of yours stages this here: with ,shared it would have been "
+    "there at once, and have saved 2.0 GiB and 4.0 s so far";
+
+ItemRecord file(std::uint64_t mark) {
+  ItemRecord item{};
+  item.state = static_cast<std::uint32_t>(ItemState::done);
+  item.source_mark = mark;
+  item.bytes_read = 1ULL << 30;
+  item.elapsed_ms = 2000;
+  set_field(item.what, "tar");
+  set_field(item.source, "/project/data.tar");
+  return item;
+}
+
+ItemRecord directory(std::uint64_t files) {
+  ItemRecord item = file(7);
+  item.files = files;
+  set_field(item.what, "directory");
+  set_field(item.source, "/project/my data");
+  return item;
+}
+
+std::string third(RepeatedSources& repeated, const ItemRecord& item) {
+  CHECK(repeated.count(1000, item, k_now_s).empty());
+  CHECK(repeated.count(1000, item, k_now_s + 1).empty());
+  return repeated.count(1000, item, k_now_s + 2);
+}
+
+// The lines that the job's first step is given.
+std::vector<std::string> run_job(SharingSite& site, std::uint32_t job) {
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(job))));
+  REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, {file(7)}));
+  site.end_stage(job);
+  site.answers.clear();
+  Wait wait;
+  wait.job = job;
+  wait.speaks = 1;
+  site.jobs->wait(wait, site.reply);
+  REQUIRE(site.answers.size() == 1);
+  return std::get<Ready>(site.answers[0]).lines;
+}
+
+}  // namespace
+
+TEST_CASE("the third time within a day is worth a hint, once") {
+  RepeatedSources repeated;
+  CHECK(third(repeated, file(7)) == k_shared);
+  CHECK(repeated.count(1000, file(7), k_now_s + 3).empty());
+  SUBCASE("and the next day again") {
+    CHECK(repeated.count(1000, file(7), k_now_s + k_day_s).empty());
+    CHECK(repeated.count(1000, file(7), k_now_s + k_day_s + 1).empty());
+    CHECK(repeated.count(1000, file(7), k_now_s + k_day_s + 2) == k_shared);
+  }
+  SUBCASE("for each user and source by themselves") {
+    CHECK(third(repeated, file(8)) == k_shared);
+    CHECK(repeated.count(1001, file(7), k_now_s).empty());
+  }
+}
+
+TEST_CASE("what is not known, or was not staged, is not counted") {
+  RepeatedSources repeated;
+  CHECK(third(repeated, file(0)).empty());
+  ItemRecord failed = file(7);
+  failed.state = static_cast<std::uint32_t>(ItemState::failed);
+  CHECK(third(repeated, failed).empty());
+}
+
+TEST_CASE("three times in more than a day are no reason for a hint") {
+  RepeatedSources repeated;
+  for (std::uint64_t time = 0; time < 10; ++time)
+    CHECK(repeated.count(1000, file(7), k_now_s + time * k_day_s / 2).empty());
+}
+
+TEST_CASE("a directory of many files is better packed") {
+  RepeatedSources repeated;
+  CHECK(third(repeated, directory(12'000)) ==
+        "the third time in a day that a job of yours stages this here: an archive is faster than "
+        "12,000 files: nodestage pack '/project/my data' -o 'my data.tar.zst'");
+  RepeatedSources others;
+  CHECK(third(others, directory(1999)).empty());
+}
+
+TEST_CASE("a user who claims many sources loses only hints of their own") {
+  RepeatedSources repeated;
+  for (int i = 0; i < 2; ++i) repeated.count(1000, file(7), k_now_s);
+  for (std::uint64_t mark = 1; mark < 100'000; ++mark) repeated.count(1001, file(mark), k_now_s);
+  CHECK(repeated.count(1000, file(7), k_now_s) == k_shared);
+}
+
+TEST_CASE("of more users than are remembered, the one who came last is among them") {
+  RepeatedSources repeated;
+  for (std::uint32_t uid = 2000; uid < 12'000; ++uid) repeated.count(uid, file(7), k_now_s);
+  CHECK(third(repeated, file(7)) == k_shared);
+}
+
+TEST_CASE("the hint is in the line of the item, in the third job alone") {
+  SharingSite site;
+  const auto lines = [&](std::uint32_t job) { return run_job(site, job).at(0); };
+  CHECK_FALSE(has(lines(1), "third time"));
+  CHECK_FALSE(has(lines(2), "third time"));
+  SUBCASE("by default") {
+    CHECK(has(lines(3), std::string("; ") + k_shared));
+    CHECK_FALSE(has(lines(4), "third time"));
+  }
+  SUBCASE("not if the site does not want it") {
+    site.config.staging.hints = false;
+    CHECK_FALSE(has(lines(3), "third time"));
+  }
+  SUBCASE("another daemon counts anew") {
+    site.start_daemon();
+    CHECK_FALSE(has(lines(3), "third time"));
+  }
+}
