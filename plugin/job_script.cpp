@@ -58,8 +58,8 @@ void log_fault(std::uint32_t job, const std::string& what) {
   slurm_error("nodestage: job %u: %s", job, printable(what.substr(0, what.find('\n'))).c_str());
 }
 
-// Returns the cause if it failed, or "". A daemon that was reached and is only slow has the request
-// and may still take it: the tasks ask it.
+// Returns the text for the user if it failed, or "". A daemon that was reached and is only slow has
+// the request and may still take it: the tasks ask it.
 std::string announce(const PluginSettings& settings, const Begin& begin) {
   const Deadline deadline = Clock::now() + settings.begin_wait;
   const auto reply = ask_daemon(settings.socket, begin, deadline, deadline);
@@ -67,20 +67,22 @@ std::string announce(const PluginSettings& settings, const Begin& begin) {
     log_fault(begin.job, reply.error().what + "; its tasks ask nodestaged again");
     return {};
   }
-  if (!reply) return "nodestaged does not answer (" + reply.error().what + ")";
+  if (!reply) return user_text(begin, "nodestaged does not answer (" + reply.error().what + ")");
   if (std::holds_alternative<Accepted>(reply.value())) return {};
   if (const auto* refused = std::get_if<Refused>(&reply.value())) {
-    return "nodestaged refused the job (" + refused->what + ")";
+    // It would be refused again.
+    if (refused->reason == RefusalReason::not_permitted)
+      return "nothing was staged: " + refused->what;
+    return user_text(begin, "nodestaged refused the job (" + refused->what + ")");
   }
-  return "nodestaged gave an unexpected answer";
+  return user_text(begin, "nodestaged gave an unexpected answer");
 }
 
 // Returns the marker's text: empty if the daemon knows the job, or may know it.
 std::string begin_job(const PluginSettings& settings, const Begin& begin) {
   if (begin.request.size() > k_max_request_bytes) return size_text(begin);
   if (std::string text = root_text(begin); !text.empty()) return text;
-  const std::string cause = announce(settings, begin);
-  return cause.empty() ? cause : user_text(begin, cause);
+  return announce(settings, begin);
 }
 
 // Returns the limit for the epilog hook.

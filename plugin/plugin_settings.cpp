@@ -68,6 +68,29 @@ std::string set_variables(PluginSettings& settings, std::string_view text) {
   return {};
 }
 
+struct ListSetting {
+  std::string_view name;
+  std::vector<std::string> PluginSettings::*value;
+};
+constexpr ListSetting k_lists[] = {
+    {"users", &PluginSettings::users},
+    {"groups", &PluginSettings::groups},
+};
+
+// "NAME,NAME"
+std::string set_list(PluginSettings& settings, const ListSetting& setting, std::string_view text) {
+  std::vector<std::string> names;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    if (text.substr(0, comma).empty()) return "names are needed, with a comma between them";
+    names.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  settings.*setting.value = std::move(names);
+  return {};
+}
+
 // Applies one argument. Returns what is wrong with it, or "".
 std::string set_one(PluginSettings& settings, std::string_view argument) {
   const std::size_t equals = argument.find('=');
@@ -80,9 +103,12 @@ std::string set_one(PluginSettings& settings, std::string_view argument) {
   for (const auto& setting : k_paths) {
     if (setting.name == name) return set_path(settings, setting, text);
   }
+  for (const auto& setting : k_lists) {
+    if (setting.name == name) return set_list(settings, setting, text);
+  }
   if (name == "venv_environment") return set_variables(settings, text);
   return "unknown; known are socket, runtime_dir, begin_wait, daemon_wait, stage_wait, "
-         "epilog_wait, progress and venv_environment";
+         "epilog_wait, progress, venv_environment, users and groups";
 }
 
 }  // namespace

@@ -19,6 +19,10 @@ struct PluginSettings {
   std::chrono::seconds epilog_wait{0};      // the limit of the epilog hook's whole wait; 0: not set
   std::chrono::seconds progress{10};        // between two progress lines, not on a terminal
   std::vector<std::string> venv_environment;  // more variables for a build: "NAME", "PREFIX*"
+  // Whose options are accepted at submission: names of users; names or numbers of groups. Both
+  // empty: everybody's.
+  std::vector<std::string> users;
+  std::vector<std::string> groups;
 
   // What is wrong with the arguments, for the administrator. A bad argument keeps its default: a
   // typing error must not break every client command or drain a node.

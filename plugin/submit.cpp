@@ -10,6 +10,7 @@
 #include "common/request/submission.hpp"
 #include "common/request/target_writers.hpp"
 #include "common/text/human.hpp"
+#include "plugin/allowed_users.hpp"
 #include "plugin/slurm_host.hpp"
 #include "plugin/submit_environment.hpp"
 
@@ -173,6 +174,11 @@ int submit_request(spank_t spank, const PluginSettings& settings) {
   if (request.datasets.empty() && request.outputs.empty() && !request.venv) {
     spank_job_control_unsetenv(spank, k_request_name);  // of the previous component
     return 0;
+  }
+  if (!is_allowed(settings)) {
+    slurm_error("nodestage: --stage-dataset, --stage-venv and --stage-out are not open to you yet");
+    slurm_error("Submit the job without them, or ask your administrators to be admitted.");
+    return -1;
   }
   if (spank_context() == S_CTX_LOCAL && srun_names_a_job()) {
     slurm_error("nodestage: srun --jobid cannot stage: %s", k_too_late);

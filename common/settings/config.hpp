@@ -42,6 +42,8 @@ struct Config {
     std::uint64_t groups_wait_s = 30;
     OnFailure on_failure = OnFailure::fail;
     bool hints = true;
+    std::vector<std::string> users;     // and
+    std::vector<std::uint64_t> groups;  // of whom jobs are staged; both empty: of all
   } staging;
   struct {
     std::uint64_t max_rate_bytes = 0;

@@ -27,6 +27,8 @@ const std::vector<ConfigKey>& all_config_keys() {
        choice<OnFailure>(MEMBER(staging.on_failure),
                          {{"fail", OnFailure::fail}, {"continue", OnFailure::proceed}})},
       {"staging", "hints", boolean(MEMBER(staging.hints))},
+      {"staging", "users", user_names(MEMBER(staging.users))},
+      {"staging", "groups", group_ids(MEMBER(staging.groups))},
       {"read", "max_rate", size(MEMBER(read.max_rate_bytes))},
       {"read", "start_jitter", number(MEMBER(read.start_jitter_s), 0, 3600)},
       {"read", "start_jitter_nodes", number(MEMBER(read.start_jitter_nodes), 1, 1'000'000)},

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <limits>
 #include <string_view>
 
 #include "common/text/name_pattern.hpp"
@@ -119,6 +120,38 @@ Setter directories(const Member<std::vector<std::string>>& member) {
     }
     if (bytes > 16 * 1024) return allowed;
     member(config) = std::move(paths);
+    return {};
+  };
+}
+
+Setter user_names(const Member<std::vector<std::string>>& member) {
+  return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
+    const std::string allowed = "a list of at most 10000 names of users";
+    const auto* list = node.as_array();
+    if (list == nullptr || list->size() > 10'000) return allowed;
+    std::vector<std::string> names;
+    for (const auto& value : *list) {
+      const auto name = value.value_exact<std::string>();
+      if (!name || name->empty()) return allowed;
+      names.push_back(*name);
+    }
+    member(config) = std::move(names);
+    return {};
+  };
+}
+
+Setter group_ids(const Member<std::vector<std::uint64_t>>& member) {
+  return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
+    const std::string allowed = "a list of at most 1000 numbers of groups";
+    const auto* list = node.as_array();
+    if (list == nullptr || list->size() > 1000) return allowed;
+    std::vector<std::uint64_t> ids;
+    for (const auto& value : *list) {
+      const auto id = value.value_exact<std::int64_t>();
+      if (!id || *id < 1 || *id >= std::numeric_limits<std::uint32_t>::max()) return allowed;
+      ids.push_back(static_cast<std::uint64_t>(*id));
+    }
+    member(config) = std::move(ids);
     return {};
   };
 }

@@ -31,6 +31,10 @@ Setter absolute_path(const Member<std::string>& member);
 Setter path_or_empty(const Member<std::string>& member);
 // A list of absolute paths, bounded in total by what the worker's order can hold.
 Setter directories(const Member<std::vector<std::string>>& member);
+// A list of names, at most 10,000.
+Setter user_names(const Member<std::vector<std::string>>& member);
+// A list of numbers, at most 1,000.
+Setter group_ids(const Member<std::vector<std::uint64_t>>& member);
 // A table of names of nodes, each with an IP address or a list of them: "n1=10.0.0.1" for each.
 Setter addresses(const Member<std::vector<std::string>>& member);
 

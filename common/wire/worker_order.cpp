@@ -54,6 +54,8 @@ static void each_field(Order& order, auto field) {
     field("memory_refusal", order.memory.refusal);
     field("memory_share", order.memory.share_percent);
     field("memory_most", order.memory.most_bytes);
+    field("only_groups", order.only_groups);
+    field("refuse_user", order.refuse_user);
   }
   if constexpr (requires { order.relay; }) {
     field("has_board", order.has_board);

@@ -125,6 +125,9 @@ struct StageOrder : IdentifyOrder {
   RelayRules relay;
   bool has_board = false;  // k_worker_board_fd and k_worker_spool_fd are valid
   MemoryRules memory;
+  // Unless the worker is in one of these groups, its job must fail with that text. Empty: all may.
+  std::vector<std::uint64_t> only_groups;
+  std::string refuse_user;
 };
 
 struct RelayOrder : OrderHead {

@@ -140,6 +140,7 @@ int write_text(Write write) {
 }
 
 int serve(const StageOrder& order) {
+  if (const Status may = check_user(order); !may) return fail(may.error());
   const auto request = read_request();
   if (!request) return refuse(order, request.error());
   auto builder = start_builder(order, *request);

@@ -142,13 +142,25 @@ TEST_CASE("the addresses of the relay are those of another network than the barr
         "list of them");
 }
 
+TEST_CASE("users and groups of a pilot") {
+  const auto config = parse_config("[staging]\nusers=['alice','bob']\ngroups=[20100]\n", "f.toml");
+  REQUIRE(config);
+  CHECK(config->staging.users == std::vector<std::string>{"alice", "bob"});
+  CHECK(config->staging.groups == std::vector<std::uint64_t>{20'100});
+  CHECK(fault_of("[staging]\nusers=['alice','']\n") ==
+        "f.toml:2: 'staging.users' must be a list of at most 10000 names of users");
+  for (const char* groups : {"['lab']", "[0]", "[-1]", "[4294967295]", "5"})
+    CHECK(fault_of("[staging]\ngroups=" + std::string(groups) + "\n") ==
+          "f.toml:2: 'staging.groups' must be a list of at most 1000 numbers of groups");
+}
+
 TEST_CASE("a fault names file, line, key and what is allowed") {
   CHECK(fault_of("\n[staging]\nmax_job=1\n") ==
         "f.toml:3: unknown key 'staging.max_job'; the keys of [staging] are: max_jobs, "
         "max_jobs_per_user, "
         "threads, "
         "leave_free, trash_wait, space_wait, promise_share, promise_time, limit, groups_wait, "
-         "on_failure, hints");
+         "on_failure, hints, users, groups");
   CHECK(fault_of("[stage]\nx=1\n")
             .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
                   "staging, read, extract, memory, cache, venv, stageout, hold, worker, peer, "

@@ -41,6 +41,14 @@ TEST_CASE("settings: each argument") {
   CHECK(settings.complaints.empty());
 }
 
+TEST_CASE("settings: whose options are accepted") {
+  const auto settings = parsed({"users=alice,bob", "groups=lab,20100"});
+  CHECK(settings.users == std::vector<std::string>{"alice", "bob"});
+  CHECK(settings.groups == std::vector<std::string>{"lab", "20100"});
+  CHECK(parsed({"users=alice,,bob"}).users.empty());
+  CHECK(parsed({"groups="}).complaints.size() == 1);
+}
+
 TEST_CASE("settings: the socket follows the runtime directory") {
   CHECK(parsed({"runtime_dir=/r"}).socket == "/r/nodestaged.sock");
 }

@@ -191,8 +191,8 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       R"("leave_free_bytes":9,"lines_to":1,"memory_directory":"/m","memory_most":20,)"
       R"("memory_refusal":"m","memory_share":21,"node":"n1","node_count":2,"node_index":1,)"
       R"("on_failure":1,"outcome":1,"push_all":true,)"
-      R"("push_items":2,"push_names":["results","b\u00ff"],"ran":false,"recover_to":"/d\u00ff","refuse_outputs":"o",)"
-      R"("refuse_venv":"v","relay_file_systems":["nfs"],"relay_first_port":11,"relay_last_port":12,)"
+      R"("only_groups":[20100],"push_items":2,"push_names":["results","b\u00ff"],"ran":false,"recover_to":"/d\u00ff","refuse_outputs":"o",)"
+      R"("refuse_user":"u","refuse_venv":"v","relay_file_systems":["nfs"],"relay_first_port":11,"relay_last_port":12,)"
       R"("relay_least_bytes":67108865,"relay_patience_s":13,"relay_plan_s":14,"relay_silence_s":15,)"
       R"("relay_window":4294967297,"restart":1,"sandbox":1,)"
       R"("shared":[{"for_readers":true,"item":1,"key":"ab","note":"why","path":"/c","role":2}],"staged_ns":[0,5],"start_delay_ms":16,"stdout_path":"/o",)"
@@ -212,7 +212,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       "cache_never cache_min_age_s for_readers hands_over only_item";
   const std::string stage =
       " leave_free_bytes start_delay_ms on_failure refuse_outputs refuse_venv shared is_again "
-      "memory_directory memory_refusal memory_share memory_most";
+      "memory_directory memory_refusal memory_share memory_most only_groups refuse_user";
   const std::string notice = names + " stdout_path work_dir";
   const std::vector<std::string> fields = {identify + stage + relay,
                                            delivery,

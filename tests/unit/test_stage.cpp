@@ -357,3 +357,18 @@ TEST_CASE("the mark of a source is the same until the source or the keys change"
     CHECK(mark_after(stage, "true") == 0);
   }
 }
+
+TEST_CASE("in a pilot, a user is checked who is in none of the groups, in one, and where all may") {
+  StageOrder order;
+  order.refuse_user = "nodestage is not open to alice on n1 yet";
+  const auto may_stage = [&order] {
+    return as_user([&] { return check_user(order) ? 0 : 1; }) == 0;
+  };
+  CHECK(may_stage());
+  const std::uint64_t own = ::geteuid() == 0 ? k_test_uid : ::getegid();
+  order.only_groups = {own + 1};
+  CHECK_FALSE(may_stage());
+  CHECK(check_user(order).error().what == order.refuse_user);
+  order.only_groups.push_back(own);
+  CHECK(may_stage());
+}

@@ -6,6 +6,7 @@
 #include "common/text/name_pattern.hpp"
 #include "common/wire/request_limits.hpp"
 #include "daemon/root/basis/log.hpp"
+#include "daemon/root/tasks/worker_orders.hpp"
 
 namespace nodestage {
 namespace {
@@ -71,6 +72,8 @@ Message Jobs::admit(const Begin& begin) {
     if (known->begin.uid == begin.uid && is_live(*known)) return Accepted{};
     return Refused{RefusalReason::busy, "this run of the job is already known on the node"};
   }
+  if (may_stage(begin, at_.config) == MayStage::no)
+    return Refused{RefusalReason::not_permitted, pilot_refusal(begin)};
   auto record = new_record(begin);
   const Status free = make_way(key, record ? record->directory : "");
   if (!free) return Refused{RefusalReason::busy, free.error().what};

@@ -1,5 +1,6 @@
 #include "daemon/root/tasks/worker_orders.hpp"
 
+#include <algorithm>
 #include <concepts>
 
 #include "common/text/human.hpp"
@@ -24,6 +25,13 @@ void fill(Order& order, const JobRecord& record, const Config& config,
   order.directory = directory;
   order.threads = threads == 0 ? record.begin.cpus : static_cast<std::uint32_t>(threads);
   if constexpr (std::derived_from<Order, IdentifyOrder>) set_rules(order, config);
+  // The keeper is in none of them.
+  if constexpr (std::same_as<Order, StageOrder>) {
+    if (may_stage(record.begin, config) == MayStage::by_groups) {
+      order.only_groups = config.staging.groups;
+      order.refuse_user = pilot_refusal(record.begin);
+    }
+  }
   if constexpr (std::derived_from<Order, StageOrder>) {
     order.leave_free_bytes = config.staging.leave_free_bytes;
     order.on_failure = config.staging.on_failure;
@@ -54,6 +62,20 @@ void fill(Order& order, const JobRecord& record, const Config& config,
 }
 
 }  // namespace
+
+MayStage may_stage(const Begin& begin, const Config& config) {
+  const auto& users = config.staging.users;
+  const auto& groups = config.staging.groups;
+  if ((users.empty() && groups.empty()) || begin.request.empty()) return MayStage::yes;
+  if (std::find(users.begin(), users.end(), begin.user) != users.end()) return MayStage::yes;
+  return groups.empty() ? MayStage::no : MayStage::by_groups;
+}
+
+std::string pilot_refusal(const Begin& begin) {
+  return "nodestage is not open to " + printable(begin.user) + " on " + printable(begin.node) +
+         " yet\nSubmit the job without its options, or ask your administrators to be admitted "
+         "(staging.users and staging.groups in nodestaged.toml).";
+}
 
 // Each stage-out and push has its own: an earlier one may be stuck in the kernel.
 std::string cgroup_of(const JobRecord& record, WorkerTask task) {

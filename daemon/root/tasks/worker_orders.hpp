@@ -28,6 +28,13 @@ WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& co
 // answers all of its nodes.
 std::chrono::seconds relay_wait_of(const Begin& begin, const Config& config);
 
+// Whether the node stages for the job's user (staging.users and staging.groups). Only the job's
+// worker knows the user's groups.
+enum class MayStage { yes, no, by_groups };
+MayStage may_stage(const Begin& begin, const Config& config);
+// Returns the reason if it does not.
+std::string pilot_refusal(const Begin& begin);
+
 // Returns the reason on a node that cannot stop what the programs of environments leave behind.
 std::string venv_refusal(const std::string& node);
 

@@ -1,6 +1,7 @@
 #include "daemon/worker/stage/stage.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -66,6 +67,17 @@ MemoryShare share_of_memory(const MemoryRules& rules) {
   std::uint64_t of = memory_limit();
   if (rules.most_bytes != 0) of = std::min(of, rules.most_bytes);
   return {of / 100 * rules.share_percent, rules.share_percent, of};
+}
+
+// The groups were resolved when this process was started.
+bool is_in_one_of(const std::vector<std::uint64_t>& groups) {
+  const int count = ::getgroups(0, nullptr);
+  std::vector<gid_t> mine(count < 0 ? 0 : static_cast<std::size_t>(count));
+  if (::getgroups(count, mine.data()) != count) mine.clear();
+  mine.push_back(::getegid());
+  return std::any_of(mine.begin(), mine.end(), [&groups](gid_t gid) {
+    return std::find(groups.begin(), groups.end(), gid) != groups.end();
+  });
 }
 
 class Stage {
@@ -348,6 +360,11 @@ int run_stage(const StageOrder& order, const StageRequest& request, Builder* bui
   return Stage(order, request, *workspace, memory ? &*memory : nullptr, builder,
                relays ? &*relays : nullptr)
       .run();
+}
+
+Status check_user(const StageOrder& order) {
+  if (order.only_groups.empty() || is_in_one_of(order.only_groups)) return {};
+  return Error{EPERM, order.refuse_user};
 }
 
 Result<std::optional<Builder>> start_builder(const StageOrder& order, const StageRequest& request) {
