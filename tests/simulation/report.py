@@ -42,6 +42,7 @@ def problems(run):
     found += [f"a temporary name is left: {name}" for name in run.temporary]
     found += [f"drained: {line}" for line in run.drained]
     found += run.faults_failed
+    found += [f"an alert for administrators fires, and nothing is for them to do: {alert}" for alert in run.alerts or []]
     found += held_more(run.before, run.after)
     for kind in ("daemon", "peer"):
         count, _, _, most = growth(run.samples, kind)
@@ -75,6 +76,7 @@ def write(run, file):
                 f"{max((last[field] for _, last in pairs), default=0)} after")
     say(f"Journals: {run.after['journal']} bytes at the end, {max(sample['journal'] for sample in run.samples)} at most; "
         f"logs of the daemons: {run.after['log']} bytes, {run.after['log'] / max(1, sum(run.ended.values())):.0f} for each job")
+    say("Alerts: " + ("not tried, promtool is not installed" if run.alerts is None else ", ".join(run.alerts) or "none fires"))
     for title, entries in (("Counters of the daemons, since the last start of each", run.counters),
                            ("Warnings and errors of the daemons", run.messages), ("Errors of slurmctld", run.slurm_messages)):
         say(f"\n{title}:")

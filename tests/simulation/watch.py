@@ -3,6 +3,8 @@ import os
 import re
 import time
 
+import alerts
+
 PLACES = ("/localscratch/.nodestage/trash", "/localscratch/.nodestage/hold", "/localscratch/.nodestage/status", "/var/lib/nodestage/jobs",
           "/run/nodestage/jobs")
 
@@ -76,6 +78,17 @@ def messages(paths, pattern):
             text = re.sub(r"\bn?\d[\d.:T_-]*Z?\b", "N", line.strip())
             found[text] = found.get(text, 0) + 1
     return dict(sorted(found.items(), key=lambda entry: -entry[1]))
+
+
+def metrics(cluster, node, used):
+    """What the daemon of a node has written last, of the families `used`, and the age of that in seconds; nothing: no file."""
+    path = cluster.seen(node, "/run/nodestage/nodestage.prom")
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = {series: value for series, value in alerts.parse(file.read()).items() if series.partition("{")[0] in used}
+        return {**found, "age": time.time() - os.stat(path).st_mtime}
+    except OSError:
+        return None
 
 
 def counters(cluster):

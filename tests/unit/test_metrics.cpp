@@ -106,18 +106,21 @@ TEST_CASE("metrics: a failure has the cause that the worker's end tells") {
   CHECK(cause_of({WorkerEnd::Kind::stuck, ""}, {}) == FailureCause::process);
 }
 
-TEST_CASE("metrics: docs/admin.md tells of each, and the dashboard shows none that is not there") {
+TEST_CASE(
+    "metrics: admin.md tells of each; the dashboard and the alerts name none that is not there") {
   const std::set<std::string> known = families();
   const std::set<std::string> told = names_in("admin.md");
   for (const std::string& name : known) {
     CAPTURE(name);
     CHECK(told.count(name) == 1);
   }
-  const std::set<std::string> shown = names_in("grafana-dashboard.json");
-  CHECK(shown.size() >= 8);
-  for (const std::string& name : shown) {
-    CAPTURE(name);
-    CHECK(known.count(name) == 1);
+  for (const char* page : {"grafana-dashboard.json", "nodestage-alerts.yml"}) {
+    const std::set<std::string> shown = names_in(page);
+    CHECK(shown.size() >= 4);
+    for (const std::string& name : shown) {
+      CAPTURE(name);
+      CHECK(known.count(name) == 1);
+    }
   }
 }
 
