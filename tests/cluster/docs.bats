@@ -207,6 +207,10 @@ run_blocks() {
     done
 }
 
+@test "the chapter on workflow managers" {
+    run_blocks docs/workflows.md
+}
+
 @test "the admin's guide" {
     run_blocks docs/admin.md
 }
