@@ -14,11 +14,11 @@ constexpr const char* k_style = R"(
 :root { color-scheme: light dark;
   --page: #ffffff; --ink: #1b1f24; --dim: #59636e; --line: #d8dee4; --band: #f4f6f8; --bad: #c4222f; --on: #111111;
   --queued: #aab3bd; --staging: #c3d9f5; --others: #e8a33d; --task: #d5c9a6; --run: #7fc795;
-  --ending: #b9b2c4; --out: #8a63d2; --held: #d1453b; --read: #2f77d0; --finish: #26a3a3; }
+  --ending: #b9b2c4; --out: #8a63d2; --held: #d1453b; --read: #2f77d0; --finish: #26a3a3; --build: #c06fa8; }
 @media (prefers-color-scheme: dark) { :root {
   --page: #14171b; --ink: #e6e9ed; --dim: #98a2ad; --line: #343b43; --band: #1c2127; --bad: #ff7b72; --on: #ffffff;
   --queued: #5c6670; --staging: #27466e; --others: #c98526; --task: #6f6542; --run: #34804b;
-  --ending: #5e566e; --out: #7d5bd0; --held: #c8433b; --read: #4f97ec; --finish: #34b8b8; } }
+  --ending: #5e566e; --out: #7d5bd0; --held: #c8433b; --read: #4f97ec; --finish: #34b8b8; --build: #b2649a; } }
 body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1rem 3rem; background: var(--page);
   color: var(--ink); font: 15px/1.45 system-ui, "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.45rem; margin: 0 0 .2rem; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
@@ -33,7 +33,7 @@ svg .failed { stroke: var(--bad); stroke-width: 2; }
 .queued { fill: var(--queued); } .staging { fill: var(--staging); } .others { fill: var(--others); }
 .task { fill: var(--task); } .run { fill: var(--run); } .ending { fill: var(--ending); }
 .out { fill: var(--out); } .held { fill: var(--held); } .read { fill: var(--read); }
-.finish { fill: var(--finish); }
+.finish { fill: var(--finish); } .build { fill: var(--build); }
 .push { fill: var(--out); stroke: var(--page); stroke-width: 1; } svg .push.failed { fill: var(--bad); stroke: var(--page); }
 ul.key { list-style: none; padding: 0; margin: .6rem 0; display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; }
 ul.key svg { display: inline-block; width: 12px; height: 12px; margin-right: .4em; vertical-align: -1px; }
@@ -43,6 +43,14 @@ th, td { text-align: left; padding: .25rem .7rem .25rem 0; border-bottom: 1px so
   vertical-align: top; overflow-wrap: anywhere; }
 th { color: var(--dim); font-weight: 600; overflow-wrap: normal; }
 td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+svg.narrow { display: none; }
+@media (max-width: 62rem) {
+  svg.broad, thead { display: none; } svg.narrow { display: block; max-width: 38rem; }
+  table, tbody, tr, td, td.n { display: block; text-align: left; white-space: normal; }
+  tr { border-top: 1px solid var(--line); padding: .4rem 0; }
+  td, td.n { border: none; padding: .1rem 0; display: flex; gap: .8rem; }
+  td::before { content: attr(data-name); flex: 0 0 8.5rem; color: var(--dim); }
+  td span { min-width: 0; } td.none { display: none; } td.first { font-weight: 600; } }
 )";
 
 constexpr const char* k_none = "–";
@@ -67,8 +75,11 @@ class Table {
   void add(const std::vector<std::string>& cells) {
     text_ += "<tr>";
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      text_ += std::string("<td") + (columns_[i].kind == Kind::number ? " class=\"n\">" : ">") +
-               markup(cells[i]) + "</td>";
+      std::string style = columns_[i].kind == Kind::number ? "n" : "t";
+      if (i == 0) style += " first";
+      if (cells[i].empty() || cells[i] == k_none) style += " none";
+      text_ += "<td class=\"" + style + "\" data-name=\"" + columns_[i].name + "\"><span>" +
+               markup(cells[i]) + "</span></td>";
     }
     text_ += "</tr>\n";
   }
@@ -110,15 +121,15 @@ std::string items_table(const std::vector<NodeReport>& run) {
   const std::uint64_t begin = begin_of(run);
   const bool shows_origin = has_origin(run);
   std::vector<Table::Column> columns{
-      {"node", k_text},     {"item", k_text},    {"destination", k_text},
-      {"state", k_text},    {"from", k_number},  {"read", k_number},
-      {"finish", k_number}, {"files", k_number}, {"written", k_number}};
+      {"node", k_text},    {"item", k_text},     {"destination", k_text}, {"state", k_text},
+      {"from", k_number},  {"read", k_number},   {"finish", k_number},    {"build", k_number},
+      {"files", k_number}, {"written", k_number}};
   if (shows_origin)
     columns.insert(columns.end(), {{"from storage", k_number}, {"from nodes", k_number}});
   columns.push_back({"note", k_text});
   Table table(std::move(columns));
   const auto add = [&](const NodeReport& report, const ReportItem& item, std::uint64_t read,
-                       std::uint64_t finish) {
+                       const std::vector<Span>& spans) {
     const bool has_begun = item.begun != 0 && item.begun >= begin;
     std::vector<std::string> row{report.node,
                                  item.source + (item.what.empty() ? "" : " (" + item.what + ")"),
@@ -126,7 +137,8 @@ std::string items_table(const std::vector<NodeReport>& run) {
                                  state_text(item),
                                  has_begun ? "+" + human_duration(item.begun - begin) : k_none,
                                  duration(read),
-                                 duration(finish),
+                                 duration(total(spans, Stretch::finish)),
+                                 duration(total(spans, Stretch::build)),
                                  has_figures(item) ? human_count(item.files) : k_none,
                                  has_figures(item) ? human_bytes(item.bytes_written) : k_none};
     if (shows_origin) {
@@ -139,10 +151,10 @@ std::string items_table(const std::vector<NodeReport>& run) {
   for (const NodeReport& report : run) {
     for (const ReportItem& item : report.items) {
       const std::vector<Span> spans = item_spans(report, item);
-      add(report, item, total(spans, Stretch::read), total(spans, Stretch::finish));
+      add(report, item, total(spans, Stretch::read), spans);
     }
     for (const ReportItem& item : report.outputs)
-      add(report, item, total(output_spans(report, item), Stretch::stage_out), 0);
+      add(report, item, total(output_spans(report, item), Stretch::stage_out), {});
   }
   return table.text();
 }

@@ -21,6 +21,7 @@ constexpr struct {
     {"held", "held"},
     {"read and extract", "read"},
     {"finish", "finish"},
+    {"build", "build"},
 };
 
 // The first of these moments that is known.
@@ -72,6 +73,11 @@ std::vector<Span> item_spans(const NodeReport& report, const ReportItem& item) {
   // An item that has not ended may still be read.
   const std::uint64_t read = item.ended == 0 ? end : first_known({item.read_to, end});
   Spans spans;
+  // The file of requirements is read at once; what follows is the installer's work.
+  if (item.what == "requirements") {
+    spans.add(Stretch::build, item.begun, end);
+    return spans.take();
+  }
   spans.add(Stretch::read, item.begun, read);
   spans.add(Stretch::finish, read, end);
   return spans.take();

@@ -20,8 +20,9 @@ enum class Stretch {
   held,    // results could not be delivered
   read,    // of an item: until the last byte of its source is read; extracts meanwhile
   finish,  // of an item: from then to its end
+  build,   // of an environment that an installer makes
 };
-inline constexpr std::size_t k_stretches = 10;
+inline constexpr std::size_t k_stretches = 11;
 
 const char* to_text(Stretch stretch);   // "waits for other nodes", for people
 const char* to_class(Stretch stretch);  // one word

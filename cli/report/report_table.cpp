@@ -54,7 +54,7 @@ void add_items(Grid& grid, const NodeReport& report, std::uint64_t begin, Origin
   for (const ReportItem& item : report.items) {
     const std::vector<Span> spans = item_spans(report, item);
     add(item, item_title(item.source, item.what), total(spans, Stretch::read),
-        total(spans, Stretch::finish));
+        total(spans, Stretch::finish) + total(spans, Stretch::build));
   }
   for (const ReportItem& item : report.outputs) {
     const std::vector<Span> spans = output_spans(report, item);

@@ -14,10 +14,6 @@ namespace nodestage {
 namespace {
 
 // The drawing's units; the page scales it to its own width.
-constexpr double k_width = 1160;
-constexpr double k_names = 250;  // of the column of names
-constexpr double k_words = 150;  // of the column to the right of the bars
-constexpr double k_bars = k_width - k_names - k_words;
 constexpr double k_axis = 34;  // height of the head
 constexpr double k_row = 20;
 constexpr double k_node_row = 26;
@@ -25,7 +21,22 @@ constexpr double k_node_gap = 8;
 constexpr double k_least_bar = 2;
 constexpr double k_least_labelled = 70;
 constexpr double k_mark = 5;  // half of its width
-constexpr std::size_t k_name_characters = 34;
+constexpr double k_letter = 7;
+
+// Names to the left of the bars, and words to their right; or, on a narrow page, both above them.
+struct Layout {
+  const char* style;
+  double width;
+  double names;  // of the column of names
+  double words;  // of the column to the right of the bars
+  double above;  // height of names and words above the bars
+  std::size_t name_characters;
+  std::size_t word_characters;
+
+  [[nodiscard]] double bars() const { return width - names - words; }
+};
+constexpr Layout k_broad{"broad", 1160, 250, 150, 0, 34, 22};
+constexpr Layout k_narrow{"narrow", 420, 34, 34, 16, 30, 22};
 
 // Returns the first `count` characters of printable text.
 std::string cut(const std::string& text, std::size_t count) {
@@ -43,7 +54,7 @@ std::string formatted(const char* format, auto... values) {
   return text;
 }
 
-TimeScale scale_of(const std::vector<NodeReport>& run) {
+TimeScale scale_of(const std::vector<NodeReport>& run, double width) {
   std::vector<TimeScale::Interval> seen;
   for (const NodeReport& report : run) {
     for (const Span& span : node_spans(report)) {
@@ -64,20 +75,21 @@ TimeScale scale_of(const std::vector<NodeReport>& run) {
       for (const Span& span : output_spans(report, item)) seen.push_back({span.from, span.to});
     }
   }
-  return {std::move(seen), k_bars};
+  return {std::move(seen), width};
 }
 
 class Waterfall {
  public:
-  explicit Waterfall(const std::vector<NodeReport>& run) : scale_(scale_of(run)) {
+  Waterfall(const std::vector<NodeReport>& run, const Layout& layout)
+      : at_(layout), scale_(scale_of(run, layout.bars())) {
     for (const NodeReport& report : run) add(report);
   }
 
   [[nodiscard]] std::string text() const {
     return formatted(
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 %.0f "
-               "%.0f\"><title>What happened when</title>\n",
-               k_width, y_ + 6) +
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" class=\"%s\" "
+               "viewBox=\"0 0 %.0f %.0f\"><title>What happened when</title>\n",
+               at_.style, at_.width, y_ + 6) +
            bands_ + head() + rows_ + "</svg>\n";
   }
 
@@ -85,23 +97,30 @@ class Waterfall {
   // Grid and axis, as high as the rows.
   [[nodiscard]] std::string head() const {
     std::string text;
+    double taken = 0;  // by durations, up to there
     for (const TimeScale::Piece& piece : scale_.pieces()) {
       if (!piece.is_folded) continue;
-      const double left = k_names + piece.left;
+      const double left = at_.names + piece.left;
       const double right = left + piece.width;
+      const std::string duration = human_duration(piece.to - piece.from);
       text +=
-          formatted("<rect class=\"fold\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%.0f\"/>",
-                    left, k_axis, piece.width, y_ - k_axis);
+          formatted("<rect class=\"fold\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%.0f\">",
+                    left, k_axis, piece.width, y_ - k_axis) +
+          title(duration) + "</rect>";
       for (const double x : {left, right}) {
         text += formatted("<line class=\"edge\" x1=\"%.1f\" y1=\"%.0f\" x2=\"%.1f\" y2=\"%.0f\"/>",
                           x, k_axis - 6, x, y_);
       }
-      text += formatted("<text class=\"dim\" text-anchor=\"middle\" x=\"%.1f\" y=\"12\">",
-                        (left + right) / 2) +
-              human_duration(piece.to - piece.from) + "</text>\n";
+      const double half = k_letter * static_cast<double>(duration.size()) / 2;
+      const double middle = std::clamp((left + right) / 2, half, at_.width - half);
+      // Of two that would overlap, the first one is shown; the drawing is the same.
+      if (middle - half < taken) continue;
+      taken = middle + half;
+      text += formatted("<text class=\"dim\" text-anchor=\"middle\" x=\"%.1f\" y=\"12\">", middle) +
+              duration + "</text>\n";
     }
     for (const TimeScale::Tick& tick : scale_.ticks()) {
-      const double x = k_names + tick.at;
+      const double x = at_.names + tick.at;
       text += formatted(
                   "<line x1=\"%.1f\" y1=\"%.0f\" x2=\"%.1f\" y2=\"%.0f\"/>"
                   "<text class=\"dim\" text-anchor=\"middle\" x=\"%.1f\" y=\"26\">",
@@ -114,7 +133,7 @@ class Waterfall {
   void add(const NodeReport& report) {
     bands_ +=
         formatted("<rect class=\"band\" x=\"0\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\"/>\n", y_,
-                  k_width, k_node_row);
+                  at_.width, at_.above + k_node_row);
     row({report.node, "name", report.node}, node_spans(report), k_node_row,
         {report.state, report.cause, report.state == "failed" || report.state == "held"});
     add_pushes(report);
@@ -126,8 +145,8 @@ class Waterfall {
   // Marks on the bar of the node, whose row is the last one.
   void add_pushes(const NodeReport& report) {
     for (const ReportPush& push : report.pushes) {
-      const double x =
-          std::clamp(k_names + scale_.at(push.ended), k_names + k_mark, k_names + k_bars - k_mark);
+      const double x = std::clamp(at_.names + scale_.at(push.ended), at_.names + k_mark,
+                                  at_.names + at_.bars() - k_mark);
       rows_ += formatted("<path class=\"push%s\" d=\"M%.1f %.1fl%.1f %.1fl%.1f %.1fl%.1f %.1fz\">",
                          push.has_failed ? " failed" : "", x, y_ - k_node_row / 2 - k_mark, k_mark,
                          k_mark, -k_mark, k_mark, -k_mark, -k_mark) +
@@ -158,14 +177,21 @@ class Waterfall {
     bool is_bad;
   };
   void row(const Name& name, const std::vector<Span>& spans, double height, const Words& words) {
-    const double base = y_ + height / 2 + 4;
-    rows_ += formatted("<text class=\"%s\" x=\"%d\" y=\"%.0f\">", name.style,
-                       name.style == std::string("name") ? 6 : 18, base) +
-             title(name.full) + markup(cut(name.text, k_name_characters)) + "</text>";
+    const double base = y_ + (at_.above == 0 ? height / 2 + 4 : at_.above - 3);
+    const bool is_name = name.style == std::string("name");
+    const double left = at_.above == 0 && !is_name ? 18 : 6;
+    rows_ += formatted("<text class=\"%s\" x=\"%.0f\" y=\"%.0f\">", name.style, left, base) +
+             title(name.full) + markup(cut(name.text, at_.name_characters)) + "</text>";
+    y_ += at_.above;
     for (const Span& span : spans) rows_ += bar(span, height, words);
-    rows_ += formatted("<text class=\"%s\" x=\"%.0f\" y=\"%.0f\">", words.is_bad ? "bad" : "dim",
-                       k_names + k_bars + 8, base) +
-             title(words.full) + markup(cut(words.text, 22)) + "</text>\n";
+    rows_ += at_.above == 0
+                 ? formatted("<text class=\"%s\" x=\"%.0f\" y=\"%.0f\">",
+                             words.is_bad ? "bad" : "dim", at_.names + at_.bars() + 8, base)
+                 : formatted(
+                       "<text class=\"%s\" text-anchor=\"end\" x=\"%.0f\" "
+                       "y=\"%.0f\">",
+                       words.is_bad ? "bad" : "dim", at_.width - 6, base);
+    rows_ += title(words.full) + markup(cut(words.text, at_.word_characters)) + "</text>\n";
     y_ += height;
   }
 
@@ -174,7 +200,7 @@ class Waterfall {
     const bool is_node = height == k_node_row;
     const double left = scale_.at(span.from);
     const double width = std::max(scale_.at(span.to) - left, k_least_bar);
-    const double x = std::min(k_names + left, k_names + k_bars - width);
+    const double x = std::min(at_.names + left, at_.names + at_.bars() - width);
     const std::string duration = human_duration(span.length());
     std::string text =
         formatted("<rect class=\"%s%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">",
@@ -193,6 +219,7 @@ class Waterfall {
     return text.empty() ? "" : "<title>" + markup(text) + "</title>";
   }
 
+  const Layout& at_;
   TimeScale scale_;
   double y_ = k_axis;
   std::string bands_;
@@ -201,6 +228,8 @@ class Waterfall {
 
 }  // namespace
 
-std::string waterfall(const std::vector<NodeReport>& run) { return Waterfall(run).text(); }
+std::string waterfall(const std::vector<NodeReport>& run) {
+  return Waterfall(run, k_broad).text() + Waterfall(run, k_narrow).text();
+}
 
 }  // namespace nodestage

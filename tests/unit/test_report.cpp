@@ -78,6 +78,13 @@ TEST_CASE("the stretches of a node, of its items and its outputs") {
   CHECK(text_of(output_spans(report, report.outputs[0])) == "out 4001-4005; ");
 }
 
+TEST_CASE("what an installer does is a build, and not the end of a read") {
+  const NodeReport report = ended_report("n1", 0);
+  ReportItem built = item("requirements.txt", 2, 2, 7);
+  built.what = "requirements";
+  CHECK(text_of(item_spans(report, built)) == "build 2-7; ");
+}
+
 TEST_CASE("what is under way ends now") {
   NodeReport report = ended_report("n1", 0);
   report.at = s(7);
@@ -170,11 +177,11 @@ TEST_CASE("deliveries while the job ran: a mark for each, their number and the l
   const std::string page = report_page({{report, ended_report("n2", 1)}});
   CHECK(has(page, "<title>delivered at +15 min 04 s: 3 files, 2.0 KiB in 4.0 s</title>"));
   CHECK(has(page, "<title>the delivery failed at +30 min 00 s</title>"));
-  CHECK(has(page, "<td>" + words + "</td>"));
+  CHECK(has(page, "<span>" + words + "</span></td>"));
   const auto marks =
       "len([e for e in root.iter() if e.tag.endswith('path') and "
       "e.get('class').startswith('push')]) == ";
-  CHECK(is_well_formed(page, std::string(marks) + "3"));  // with that of the key
+  CHECK(is_well_formed(page, std::string(marks) + "5"));  // in two drawings, with that of the key
   report.pushes[0] = {~0ULL, 0, ~0ULL, ~0ULL, false};     // nonsense of a node
   report.pushes[1] = {0, ~0ULL, 0, 0, false};
   CHECK(is_well_formed(report_page({{report}})));
@@ -217,7 +224,7 @@ TEST_CASE("what was read from the file system, and what came from nodes") {
   const std::string page = report_page({run});
   CHECK(is_well_formed(page));
   CHECK(has(page, "from storage</th><th class=\"n\">from nodes</th><th>note"));
-  CHECK(has(page, "<td class=\"n\">0 B</td><td class=\"n\">12.0 GiB</td><td></td></tr>"));
+  CHECK(has(page, "<span>0 B</span></td><td class=\"n\" data-name=\"from nodes\"><span>12.0 GiB"));
   CHECK(has(page, " · " + words + "</p>"));
 
   // A node that passes nothing on has read the same source for itself.

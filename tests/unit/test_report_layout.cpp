@@ -1,0 +1,97 @@
+// The pages that tests/layout/run looks at in a browser.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "cli/report/report_page.hpp"
+#include "texts.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+constexpr std::uint64_t k_begin = 1'700'000'000'000;
+
+std::uint64_t s(std::uint64_t seconds) { return k_begin + seconds * 1000; }
+
+ReportItem item(const std::string& source, const std::string& what, std::uint64_t begun,
+                std::uint64_t read_to, std::uint64_t ended) {
+  ReportItem item{"done", false, false, what, source, "/localscratch/alice.4711.0/data", "", 1000};
+  item.bytes_written = 123'456'789'012;
+  item.files = 1'234'567;
+  item.begun = s(begun);
+  item.read_to = s(read_to);
+  item.ended = s(ended);
+  return item;
+}
+
+NodeReport node(std::uint32_t index, std::uint32_t nodes) {
+  NodeReport report;
+  report.job = 4711;
+  report.node = "n" + std::to_string(index + 1);
+  report.node_index = index;
+  report.node_count = nodes;
+  report.state = "done";
+  report.outcome = "success";
+  report.times = {s(0), s(2), s(12), s(15), s(15), s(4000), s(4001), s(4005), 0, s(4006)};
+  report.at = s(4006);
+  report.items = {item("/project/def-x/train.tar.zst", "tar.zst", 2, 10, 12),
+                  item("/home/alice/requirements.txt", "requirements", 2, 2, 7)};
+  report.items[0].note = "already in place; 3 links that lead out of it are followed";
+  report.outputs = {item("results", "directory", 4001, 4003, 4005)};
+  return report;
+}
+
+// A short job, as most are: all of it is seconds.
+NodeReport short_job() {
+  NodeReport report = node(0, 1);
+  report.times = {s(0), s(0), s(1), 0, s(2), s(5), s(5), s(6), 0, s(6)};
+  report.at = s(6);
+  report.items = {item("data.tar", "tar", 0, 1, 1)};
+  report.outputs.clear();
+  return report;
+}
+
+// Two results that are held, after deliveries during a week, and a source with a long name.
+NodeReport long_job() {
+  NodeReport report = node(0, 1);
+  report.state = "held";
+  report.cause = "/home/alice/scratch/results_of_a_very_long_name: Disk quota exceeded";
+  report.times = {s(0), s(60), s(3700), 0, s(3800), s(600'000), s(600'010), 0, s(600'020), 0};
+  report.at = s(700'000);
+  report.items = {
+      item("/project/def-x/a-directory-with-a-very-long-name-indeed-" + std::string(80, 'x'),
+           "directory", 60, 3600, 3700)};
+  report.outputs = {item("results", "directory", 600'010, 600'020, 600'020)};
+  report.outputs[0].state = "failed";
+  report.outputs[0].note = report.cause;
+  for (std::uint64_t i = 1; i <= 3; ++i)
+    report.pushes.push_back({s(i * 100'000), s(i * 100'000 + 30), 1U << 30, 12, i == 2});
+  report.pushes_in_all = 300;
+  return report;
+}
+
+NodeReport relayed(std::uint32_t index) {
+  NodeReport report = node(index, 3);
+  report.items[0].bytes_from_storage = index == 0 ? 1'000'000'000 : 0;
+  report.items[0].bytes_from_nodes = index == 0 ? 0 : 1'000'000'000;
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("pages that are looked at in a browser") {
+  const std::pair<const char*, std::vector<std::vector<NodeReport>>> pages[] = {
+      {"short", {{short_job()}}},
+      {"long", {{long_job()}}},
+      {"nodes", {{relayed(0), relayed(1), relayed(2)}}},
+      {"runs", {{node(0, 2), node(1, 2)}, {short_job()}}}};
+  const char* const directory = std::getenv("NODESTAGE_PAGES");
+  for (const auto& [name, runs] : pages) {
+    const std::string page = report_page(runs);
+    CHECK(has(page, "</html>"));
+    if (directory != nullptr) write_file(directory + ("/" + std::string(name) + ".html"), page);
+  }
+}
