@@ -107,7 +107,8 @@ int push_in_run(const std::string& place, const PushArguments& arguments, TaskVo
                        "`nodestage push` works while the command of `nodestage run` runs.");
   if (const Status checked = check_names(arguments.names, opened->request()); !checked)
     return wrong_usage(checked.error().what, checked.error().advice);
-  const PushOrder order{opened->order(), arguments.names.empty(), 0, arguments.names};
+  const PushOrder order{opened->order(), arguments.names.empty(), 0, arguments.names,
+                        !arguments.no_wait};
   const auto push = [&] {
     auto signals = Signals::open();
     if (!signals) return fault(signals.error().text(), "Try again.");

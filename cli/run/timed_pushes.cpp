@@ -48,7 +48,7 @@ void TimedPushes::start(Deadline now) {
     no_earlier_ = now + k_turn_interval;
     return;
   }
-  PushOrder order{place_->order(), false, 0, {}};
+  PushOrder order{place_->order(), false, 0, {}, false};
   for (Timer& timer : timers_) {
     if (timer.due > now) continue;
     order.push_items |= timer.bit;

@@ -86,6 +86,7 @@ static void each_field(Order& order, auto field) {
     field("push_all", order.push_all);
     field("push_items", order.push_items);
     field("push_names", order.push_names);
+    field("shows_total", order.shows_total);
   }
   if constexpr (requires { order.recover_to; }) field("recover_to", order.recover_to);
   if constexpr (requires { order.is_urgent; }) field("is_urgent", order.is_urgent);

@@ -162,6 +162,7 @@ struct PushOrder : DeliveryOrder {
   bool push_all = false;
   std::uint64_t push_items = 0;  // bit i: item i of --stage-out
   ByteTexts push_names;          // sources of --stage-out, as users type them
+  bool shows_total = false;      // somebody sees the progress
 };
 
 struct RecoverOrder : DeliveryOrder {

@@ -343,3 +343,16 @@ temporary_in() {
     on n1 grep -qE '^nodestage_written_bytes_total\{activity="push"\} [1-9]' /run/nodestage.prom
     reload_daemons "$SETTINGS"
 }
+
+@test "on a terminal, a push that takes longer than a second shows how much of the whole it has copied" {
+    reload_daemons "${SETTINGS/\[stageout\]/[stageout]
+max_rate = \"2MiB\"}"
+    sbatch_wait -w n1 --stage-out=results:watched --wrap 'mkdir -p $SLURM_TMPDIR/results/sub && cd $SLURM_TMPDIR/results &&
+        head -c 6M /dev/urandom >a && head -c 2M /dev/urandom >sub/b && sleep 1 &&
+        TERM=xterm script -qec "nodestage push" /dev/null </dev/null'
+    echo "$OUTPUT"
+    [ "$STATE" = COMPLETED ]
+    grep -aE 'of 8\.0 MiB \([0-9]+%\)' <<<"$OUTPUT"
+    grep -aE 'results \(directory\) -> /home/alice/watched: 2 files, 8\.0 MiB' <<<"$OUTPUT"
+    reload_daemons "$SETTINGS"
+}

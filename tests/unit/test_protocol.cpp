@@ -195,7 +195,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       R"("refuse_user":"u","refuse_venv":"v","relay_file_systems":["nfs"],"relay_first_port":11,"relay_last_port":12,)"
       R"("relay_least_bytes":67108865,"relay_patience_s":13,"relay_plan_s":14,"relay_silence_s":15,)"
       R"("relay_window":4294967297,"restart":1,"sandbox":1,)"
-      R"("shared":[{"for_readers":true,"item":1,"key":"ab","note":"why","path":"/c","role":2}],"staged_ns":[0,5],"start_delay_ms":16,"stdout_path":"/o",)"
+      R"("shows_total":true,"shared":[{"for_readers":true,"item":1,"key":"ab","note":"why","path":"/c","role":2}],"staged_ns":[0,5],"start_delay_ms":16,"stdout_path":"/o",)"
       R"("threads":17,"tries":18,"uid":19,"user":"al\u00ef","venv_build":2,)"
       R"("venv_find_links":["/w"],"venv_installer":1,"venv_limit_s":3601,)"
       R"("venv_module_init":"/i","venv_uv":"/u","work_dir":"/x"})");
@@ -223,7 +223,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
                                            "",
                                            identify,
                                            "",
-                                           delivery + " push_all push_items push_names",
+                                           delivery + " push_all push_items push_names shows_total",
                                            relay,
                                            notice + " lines_to",
                                            identify,

@@ -41,6 +41,7 @@ TEST_CASE("calls during a push wait for the next one, all for the same") {
   site.push({"a"});
   REQUIRE(site.order() != nullptr);
   CHECK(site.order()->push_names == std::vector<std::string>{"a"});
+  CHECK(site.order()->shows_total);
   CHECK_FALSE(site.order()->push_all);
   site.push({"b"});
   site.push({"c"});

@@ -182,7 +182,9 @@ Turns::Begun Pushes::start(const JobKey& key) {
 Status Pushes::start_worker(JobRecord& record, const PushWanted& wanted) {
   TRY_ASSIGN(const Fd directory, at_.files.directory(record));
   WorkerStart start = at_.workers.order(record, WorkerTask::push);
-  wanted.write_to(std::get<PushOrder>(start.order));
+  auto& push = std::get<PushOrder>(start.order);
+  wanted.write_to(push);
+  push.shows_total = !jobs_[record.key()].callers.empty();
   start.directory_fd = directory.get();
   return at_.workers.start(
       record, start, at_.workers.bounds(record, WorkerTask::push),

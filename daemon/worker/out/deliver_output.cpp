@@ -17,6 +17,7 @@
 #include "daemon/worker/deliver/pack.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"
+#include "daemon/worker/out/source_bytes.hpp"
 #include "daemon/worker/out/staged_links.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/sync_crew.hpp"
@@ -59,6 +60,20 @@ class Delivery {
         scope_(std::move(scope)),
         report_(report) {
     scope_.links = &links_;
+  }
+
+  // Reports how many bytes are to be copied. What earlier deliveries brought is not among them.
+  void count(const JobResults& job) {
+    const IsThere is_there = [this](std::size_t source, const std::string& path,
+                                    const struct stat& info) {
+      std::string name = path;
+      if (target_.form != Form::contents) {
+        name = target_.form == Form::named ? target_.name : last_part(source_.paths[source]);
+        if (!path.empty()) name += "/" + path;
+      }
+      return scope_.list != nullptr && scope_.list->has(scope_.item, name, info);
+    };
+    report_.set_total(bytes_of(source_, job, scope_.leaves_out, is_there));
   }
 
   Status run() {
@@ -226,7 +241,8 @@ void deliver_output(const OutputItem& item, const DeliveryOrder& order, const Jo
 }
 
 void push_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
-                 const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report) {
+                 const EarlierDelivery& earlier, const SettleRules& rules, Total total,
+                 OutputReport& report) {
   CopyScope scope{CopyWhat::changed, earlier.list, earlier.item, &rules};
   Status pushed;
   for (unsigned look = 1;; ++look) {
@@ -244,7 +260,9 @@ void push_output(const OutputItem& item, const DeliveryOrder& order, const JobRe
       report.begin(kind_text(*source), target->path());
     }
     scope.leaves_out = job.leaves_out(*source);
-    pushed = Delivery(order, job, *source, *target, scope, report).run();
+    Delivery delivery(order, job, *source, *target, scope, report);
+    if (look == 1 && total == Total::counted) delivery.count(job);
+    pushed = delivery.run();
     if (!pushed || report.unsettled() == 0 || look >= rules.looks) break;
     rules.wait(rules.between);
     report.begin_again();

@@ -40,10 +40,14 @@ struct EarlierDelivery {
 void deliver_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
                     const EarlierDelivery& earlier, OutputReport& report);
 
+// Whether all that will be copied is looked at first, for somebody who sees the progress.
+enum class Total { unknown, counted };
+
 // Does the same while the job runs: copies only what has changed since the earlier deliveries and
 // is whole, and continues their list (not null). Looks at files that are being written rules.looks
 // times, and names them in the report. SIGIO must be ignored.
 void push_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
-                 const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report);
+                 const EarlierDelivery& earlier, const SettleRules& rules, Total total,
+                 OutputReport& report);
 
 }  // namespace nodestage

@@ -43,7 +43,8 @@ void push_outputs(const PushOrder& order, const StageRequest& request, const Job
     } else if (const Status early = check_early(item); !early) {
       reports[i].skip(early.error().what);
     } else {
-      push_output(item, order, job, {&list, i}, rules, reports[i]);
+      push_output(item, order, job, {&list, i}, rules,
+                  order.shows_total ? Total::counted : Total::unknown, reports[i]);
     }
   }
 }

@@ -12,7 +12,7 @@
 #include "daemon/worker/out/deliver_output.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"
-#include "daemon/worker/tree/tree_walk.hpp"
+#include "daemon/worker/out/source_bytes.hpp"
 
 namespace nodestage {
 namespace {
@@ -23,38 +23,6 @@ using Kind = OutputSource::Kind;
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.rfind('/', path.find_last_not_of('/'));
   return slash == std::string::npos ? "" : path.substr(0, slash);
-}
-
-// Adds what is below a directory of the tree, `path`. What cannot be walked is not counted.
-void add_bytes_below(Fd directory, const std::string& path, const LeavesOut& leaves_out,
-                     std::uint64_t& bytes) {
-  auto walk = TreeWalk::begin(std::move(directory), WalkFor::reading);
-  if (!walk) return;
-  for (;;) {
-    const auto step = walk->next();
-    if (!step || !*step) return;
-    const bool is_directory = (*step)->kind == WalkStep::Kind::directory;
-    const bool is_file = (*step)->kind == WalkStep::Kind::leaf && S_ISREG((*step)->info.st_mode);
-    if (!is_directory && !is_file) continue;
-    const bool is_out = leaves_out && leaves_out(path + "/" + walk->path(**step), (*step)->info);
-    if (is_directory && is_out && !walk->skip()) return;
-    if (is_file && !is_out) bytes += static_cast<std::uint64_t>((*step)->info.st_size);
-  }
-}
-
-// The bytes of the files, for the progress. What links lead to is not among them.
-std::uint64_t bytes_of(const OutputSource& source, const JobResults& job,
-                       const LeavesOut& leaves_out) {
-  std::uint64_t bytes = 0;
-  for (const std::string& path : source.paths) {
-    const auto place = place_of(job.tree, source, path);
-    if (!place) continue;
-    if (S_ISREG(place->info.st_mode)) bytes += static_cast<std::uint64_t>(place->info.st_size);
-    if (!S_ISDIR(place->info.st_mode)) continue;
-    if (auto directory = place->open_directory())
-      add_bytes_below(std::move(*directory), place->path, leaves_out, bytes);
-  }
-  return bytes;
 }
 
 Status copy_each(const std::vector<std::string>& paths, const OutputSource& source,
