@@ -160,7 +160,7 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
         "max_jobs_per_user, "
         "threads, "
         "leave_free, trash_wait, space_wait, promise_share, promise_time, limit, groups_wait, "
-         "on_failure, hints, users, groups");
+        "on_failure, hints, users, groups");
   CHECK(fault_of("[stage]\nx=1\n")
             .find("f.toml:1: unknown section or key 'stage'; the sections are: tmpdir, "
                   "staging, read, extract, memory, cache, venv, stageout, hold, worker, peer, "
