@@ -481,20 +481,20 @@ killed_at() {
 @test "the third job that stages the same file is shown what saves the work, once" {
     local hint='third time in a day that a job of yours stages this here'
     reload_daemons "${SETTINGS/min_age = 30/min_age = 0}"
-    as alice sh -c 'tar cf again.tar tree; mkdir many; seq 2500 | sed s,^,many/, | xargs touch'
+    as alice sh -c 'tar cf again.tar tree; mkdir heap; seq 2500 | sed s,^,heap/, | xargs touch'
     for i in 1 2; do
-        sbatch_wait -w n1 --stage-dataset=again.tar --stage-dataset=many --wrap true
+        sbatch_wait -w n1 --stage-dataset=again.tar --stage-dataset=heap --wrap true
         [[ $OUTPUT != *"$hint"* ]]
     done
-    sbatch_wait -w n1 --stage-dataset=again.tar --stage-dataset=many --wrap true
+    sbatch_wait -w n1 --stage-dataset=again.tar --stage-dataset=heap --wrap true
     echo "$OUTPUT"
     [ "$(grep -c "$hint" <<<"$OUTPUT")" = 2 ]
     grep "again.tar (tar) -> .*: 500 files, .*; the $hint: with ,shared it would have been there at once, and have saved .* so far" <<<"$OUTPUT"
-    grep "many (directory) -> .*; the $hint: an archive is faster than 2,500 files: nodestage pack /home/alice/many -o many.tar.zst" <<<"$OUTPUT"
-    sbatch_wait -w n1 --stage-dataset=again.tar --stage-dataset=many --wrap true
+    grep "heap (directory) -> .*; the $hint: an archive is faster than 2,500 files: nodestage pack /home/alice/heap -o heap.tar.zst" <<<"$OUTPUT"
+    sbatch_wait -w n1 --stage-dataset=again.tar --stage-dataset=heap --wrap true
     [[ $OUTPUT != *"$hint"* ]]
     # The command that was shown works, and the next job stages what it makes.
-    as alice nodestage pack /home/alice/many -o many.tar.zst
-    sbatch_wait -w n1 --stage-dataset=many.tar.zst --wrap 'ls $NODESTAGE_DATASET | wc -l'
+    as alice nodestage pack /home/alice/heap -o heap.tar.zst
+    sbatch_wait -w n1 --stage-dataset=heap.tar.zst --wrap 'ls $NODESTAGE_DATASET | wc -l'
     grep -x 2500 <<<"$OUTPUT"
 }

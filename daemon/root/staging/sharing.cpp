@@ -12,17 +12,9 @@ namespace {
 
 constexpr unsigned k_most_failures = 2;
 constexpr const char* k_no_way_in = "this node's file system cannot let one more user in";
-constexpr const char* k_for_all = ", for all who may read it";
 constexpr std::uint64_t k_longest_pause_ms = 24ULL * 3600 * 1000;
 
 std::string text_of(const JobKey& key) { return "job " + std::to_string(key.job); }
-
-// Why the keeper's tree is not kept.
-std::string why_not_kept(const WorkerStatus& status) {
-  if (!status.cause.empty()) return printable(status.cause, Newlines::join);
-  return status.items.empty() ? "nothing was staged"
-                              : printable(field_text(status.items[0].note), Newlines::join);
-}
 
 bool is_done(const ItemRecord& item) { return state_of(item) == ItemState::done; }
 
@@ -106,36 +98,6 @@ void Sharing::identified(const JobKey& key, std::uint32_t uid, const WorkerEnd& 
   turns_.end(uid, key);
 }
 
-// What the keeper has found out comes before what the user's process says of the same item.
-void Sharing::take_keys(JobRecord& record) {
-  const JobKey key = record.key();
-  const WorkerStatus status = at_.files.status(key, WorkerTask::identify);
-  const WorkerStatus keepers =
-      at_.cache.keeper() ? at_.files.status(key, WorkerTask::look) : WorkerStatus{};
-  if (await_settled(key, status)) return;
-  Asker asker;
-  asker.turn = next_turn_++;
-  asker.items = status.items.size();
-  for (std::uint32_t i = 0; i < status.items.size(); ++i) {
-    if ((status.items[i].flags & k_item_shared) == 0) continue;
-    if (i < keepers.items.size()) {
-      Want want = want_of(record, keepers.items[i], i, true);
-      if (want.is_open) {
-        asker.wants.push_back(std::move(want));
-        continue;
-      }
-    }
-    asker.wants.push_back(want_of(record, status.items[i], i, false));
-  }
-  askers_.insert_or_assign(key, std::move(asker));
-  settle(key);
-}
-
-std::string Sharing::name_of(const JobRecord& record, const SharedItem& shared) const {
-  if (!shared.for_readers) return entry_name(record.begin.uid, shared.key);
-  return at_.cache.keeper() ? entry_name(at_.cache.keeper()->uid, shared.key) : std::string();
-}
-
 // Waiting costs less than staging for this job alone, and again for each further one.
 bool Sharing::await_settled(const JobKey& key, const WorkerStatus& status) {
   const ItemRecord* last = nullptr;
@@ -174,18 +136,6 @@ Sharing::Want Sharing::want_of(const JobRecord& record, const ItemRecord& item, 
   want.shared.key.clear();
   want.shared.note = printable(field_text(item.note), Newlines::join);
   return want;
-}
-
-void Sharing::set_owner(const JobRecord& record, const SharedItem& shared,
-                        CacheEntry& entry) const {
-  const LocalUser user{record.begin.uid, record.begin.gid};
-  const LocalUser owner = shared.for_readers ? at_.cache.keeper().value_or(LocalUser{}) : user;
-  entry.name = entry_name(owner.uid, shared.key);
-  entry.uid = owner.uid;
-  entry.gid = owner.gid;
-  entry.user = shared.for_readers ? "" : record.begin.user;
-  entry.for_readers = shared.for_readers;
-  entry.made_for = record.begin.uid;
 }
 
 // Why nothing is kept for this job; empty when it can be.
@@ -334,54 +284,6 @@ Status Sharing::keep(const JobRecord& record, const ItemRecord& item, CacheEntry
   return kept;
 }
 
-// ---- what the keeper stages
-
-const SharedItem* Sharing::next_to_keep(const JobRecord& record) const {
-  const auto next =
-      std::find_if(record.shared.begin(), record.shared.end(), [](const SharedItem& shared) {
-        return shared.role == ShareRole::lead && shared.for_readers;
-      });
-  return next == record.shared.end() ? nullptr : &*next;
-}
-
-const CacheEntry* Sharing::reserved_for(const JobRecord& record, const SharedItem& shared) const {
-  const auto fill = fills_.find(name_of(record, shared));
-  const bool leads = fill != fills_.end() && fill->second.is_led_by(record.key());
-  return leads ? &fill->second.entry : nullptr;
-}
-
-void Sharing::kept(JobRecord& record, const WorkerStatus& status, const std::string& fault) {
-  const auto next =
-      std::find_if(record.shared.begin(), record.shared.end(), [](const SharedItem& shared) {
-        return shared.role == ShareRole::lead && shared.for_readers;
-      });
-  if (next == record.shared.end()) return;
-  const CacheEntry* reserved = reserved_for(record, *next);
-  const std::string name = name_of(record, *next);
-  Status done = reserved == nullptr ? Status(Error{ENOENT, "its entry was given up"})
-                : fault.empty()     ? Status()
-                                    : Status(Error{EIO, fault});
-  if (done) {
-    const bool is_whole = status.phase == WorkerPhase::done && status.items.size() == 1 &&
-                          is_done(status.items[0]) && (status.items[0].flags & k_item_whole) != 0;
-    const auto work =
-        is_whole ? at_.cache.open_work(*reserved) : Result<Fd>(Error{EIO, why_not_kept(status)});
-    done = work ? publish(record, status.items[0], *reserved, work->get(),
-                          at_.cache.work_path(*reserved))
-                : Status(work.error());
-  }
-  if (done) {
-    next->role = ShareRole::link;
-    next->note = std::string("staged just now") + k_for_all;
-    return lead_ended(name, Failure::none);
-  }
-  log::warn(about_item(record, reserved == nullptr ? "" : reserved->source),
-            "not kept for all who may read it: {}", done.error().what);
-  if (reserved != nullptr) at_.cache.abandon(*reserved);
-  *next = {next->item, ShareRole::own, "", "", "it could not be kept for others"};
-  lead_ended(name, Failure::counts);
-}
-
 void Sharing::lead_ended(const std::string& name, Failure failure) {
   const auto fill = fills_.find(name);
   if (fill == fills_.end()) return;
@@ -447,19 +349,6 @@ void Sharing::carry_on(const JobRecord& record) {
     fill.has_leader = true;
     fills_.insert_or_assign(entry.name, std::move(fill));
   }
-}
-
-// "data.tar (45 %), which is staged for all who may read it"
-std::string Sharing::kept_now(const JobKey& key) const {
-  const WorkerStatus status = at_.workers.status(key, WorkerTask::keep);
-  if (status.items.empty()) return "what is staged for all who may read it";
-  const ItemRecord& item = status.items[0];
-  const std::uint64_t percent =
-      item.bytes_total == 0
-          ? 0
-          : std::min<std::uint64_t>(item.bytes_read, item.bytes_total) * 100 / item.bytes_total;
-  return last_part(printable(field_text(item.source))) + " (" + std::to_string(percent) +
-         " %), which is staged" + k_for_all;
 }
 
 std::optional<Sharing::Awaited> Sharing::awaited(const JobKey& key) const {

@@ -87,6 +87,8 @@ class Sharing {
   [[nodiscard]] std::optional<JobKey> leader_of(const JobKey& key) const;
 
  private:
+  static constexpr const char* k_for_all = ", for all who may read it";
+
   struct Want {
     SharedItem shared;
     CacheEntry entry;

@@ -5,7 +5,7 @@
 // now, and hands them over on a SOCK_SEQPACKET socket. Each message is a HandedSource and, of a
 // file, its path; a file's descriptor travels with it. The last message of an item has none. The
 // receiver believes nothing of it: what a descriptor leads to is looked at by the receiver, and a
-// path is a name to show and to recognise an archive by.
+// path is a name to show and to recognize an archive by.
 #pragma once
 
 #include <cstdint>

@@ -20,6 +20,7 @@ int run_keep(KeepOrder order, const StageRequest& request, OpenedItems items) {
   one.datasets.push_back(request.datasets[order.only_item]);
   one.datasets.front().destination = last_part(order.shared.front().path);
   one.datasets.front().name.clear();
+  one.datasets.front().storage = Storage::disk;
   order.shared.front().item = 0;
   read_opened_only(std::move(opened->second));
   return run_stage(order, one, nullptr);
