@@ -41,6 +41,8 @@ static void each_field(Order& order, auto field) {
     field("for_readers", order.for_readers);
     field("hands_over", order.hands_over);
     field("only_item", order.only_item);
+    field("only_groups", order.only_groups);
+    field("refuse_user", order.refuse_user);
   }
   if constexpr (requires { order.on_failure; }) {
     field("leave_free_bytes", order.leave_free_bytes);
@@ -54,8 +56,6 @@ static void each_field(Order& order, auto field) {
     field("memory_refusal", order.memory.refusal);
     field("memory_share", order.memory.share_percent);
     field("memory_most", order.memory.most_bytes);
-    field("only_groups", order.only_groups);
-    field("refuse_user", order.refuse_user);
   }
   if constexpr (requires { order.relay; }) {
     field("has_board", order.has_board);

@@ -109,6 +109,10 @@ struct IdentifyOrder : OrderHead {
   bool for_readers = false;
   bool hands_over = false;                // `identify`: open sources go to k_worker_sources_fd
   std::uint32_t only_item = k_no_number;  // no other item of the request counts
+  // Unless the worker is in one of these groups, its job must fail with that text, and nothing is
+  // opened for it. Empty: all may.
+  std::vector<std::uint64_t> only_groups;
+  std::string refuse_user;
 };
 
 struct StageOrder : IdentifyOrder {
@@ -125,9 +129,6 @@ struct StageOrder : IdentifyOrder {
   RelayRules relay;
   bool has_board = false;  // k_worker_board_fd and k_worker_spool_fd are valid
   MemoryRules memory;
-  // Unless the worker is in one of these groups, its job must fail with that text. Empty: all may.
-  std::vector<std::uint64_t> only_groups;
-  std::string refuse_user;
 };
 
 struct RelayOrder : OrderHead {

@@ -168,7 +168,9 @@ int serve(const RecoverOrder& order) {
                   [&order](const StageRequest& request) { return run_recover(order, request); });
 }
 
+// Of a user for whom nothing may be staged, `stage` says so.
 int serve(const IdentifyOrder& order) {
+  if (!check_user(order)) return run_identify(order, {});
   return confined(order,
                   [&order](const StageRequest& request) { return run_identify(order, request); });
 }
@@ -182,7 +184,7 @@ int serve(const LookOrder& order) {
 }
 
 int serve(const KeepOrder& order) {
-  auto items = receive_items(k_worker_sources_fd);
+  auto items = receive_items(k_worker_sources_fd, order.only_item);
   if (!items) return fail(items.error());
   return confined(order, [&](const StageRequest& request) {
     return run_keep(order, request, std::move(*items));

@@ -88,6 +88,9 @@ TEST_CASE("version 2: a task's is taken") {
 TEST_CASE("a cgroup of that name which is not root's is none of the job's") {
   const Host host("cgroup2");
   host.process(9, "0::", "/user.slice/slurmstepd.scope/job_5/step_0/user/task_0");
+  // On version 2, what is in a step's cgroup ends with that step.
+  CHECK(find_job_cgroup(5, 1000, host.proc, ::geteuid()).empty());
+  host.process(9, "0::", "/user.slice/slurmstepd.scope/job_5/step_batch/user/task_0");
   CHECK_FALSE(find_job_cgroup(5, 1000, host.proc, ::geteuid()).empty());
   CHECK(find_job_cgroup(5, 1000, host.proc, ::geteuid() + 1).empty());
 }

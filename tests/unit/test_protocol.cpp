@@ -209,10 +209,11 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
   const std::string identify =
       " extract_escaping extract_special extract_max_entries extract_max_ratio extract_xattrs "
       "venv_build venv_installer venv_find_links venv_uv venv_module_init venv_limit_s cache "
-      "cache_never cache_min_age_s for_readers hands_over only_item";
+      "cache_never cache_min_age_s for_readers hands_over only_item only_groups "
+      "refuse_user";
   const std::string stage =
       " leave_free_bytes start_delay_ms on_failure refuse_outputs refuse_venv shared is_again "
-      "memory_directory memory_refusal memory_share memory_most only_groups refuse_user";
+      "memory_directory memory_refusal memory_share memory_most";
   const std::string notice = names + " stdout_path work_dir";
   const std::vector<std::string> fields = {identify + stage + relay,
                                            delivery,

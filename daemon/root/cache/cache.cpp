@@ -21,6 +21,11 @@ Subject about(const CacheEntry& entry) { return {{}, entry.uid, "daemon", entry.
 
 std::uint64_t added(std::uint64_t a, std::uint64_t b) { return a + std::min(b, UINT64_MAX - a); }
 
+// Who has caused it. What is kept for all belongs to the keeper.
+std::uint32_t charged_to(const CacheEntry& entry) {
+  return entry.for_readers ? entry.made_for : entry.uid;
+}
+
 // Each file can fill its last block with one byte, and be in a directory of its own.
 Amount most_of(const CacheEntry& entry) {
   constexpr std::uint64_t k_block = 4096;
@@ -105,11 +110,13 @@ Status Cache::reserve(CacheEntry& entry) {
   if (!refusal_.empty()) return Error{EPERM, refusal_};
   if (const auto found = entries_.find(entry.name); found != entries_.end())
     return Error{EBUSY, "what was kept has been changed by a job"};
-  const auto count = std::count_if(entries_.begin(), entries_.end(), [&entry](const auto& kept) {
-    return kept.second.entry.uid == entry.uid;
-  });
+  const auto is_of_user = [&entry](const CacheEntry& other) {
+    return charged_to(other) == charged_to(entry);
+  };
+  const auto count = std::count_if(entries_.begin(), entries_.end(),
+                                   [&](const auto& kept) { return is_of_user(kept.second.entry); });
   if (static_cast<std::size_t>(count) >= k_most_of_one_user) {
-    const auto next = next_to_go(entry.uid);
+    const auto next = next_to_go(is_of_user);
     if (next == entries_.end() || !evict(next, "its user has too many"))
       return Error{EUSERS, "too many shared items of its user are in use"};
   }
@@ -225,11 +232,12 @@ bool Cache::evict(Entries::iterator kept, const char* why, Haste haste) {
 }
 
 // Returns the least recently used entry of the users with more than an equal share.
-Cache::Entries::iterator Cache::next_to_go(std::optional<std::uint32_t> uid) {
+Cache::Entries::iterator Cache::next_to_go(const Which& which) {
   std::map<std::uint32_t, std::uint64_t> by_user;
   std::uint64_t all = 0;
   for (const auto& [name, kept] : entries_) {
-    by_user[kept.entry.uid] = added(by_user[kept.entry.uid], kept.entry.bytes);
+    std::uint64_t& of_user = by_user[charged_to(kept.entry)];
+    of_user = added(of_user, kept.entry.bytes);
     all = added(all, kept.entry.bytes);
   }
   const std::uint64_t share = by_user.empty() ? 0 : all / by_user.size();
@@ -237,8 +245,8 @@ Cache::Entries::iterator Cache::next_to_go(std::optional<std::uint32_t> uid) {
   bool best_has_more = false;
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
     const CacheEntry& entry = at->second.entry;
-    if (!can_go(at->second) || (uid && *uid != entry.uid)) continue;
-    const bool has_more = by_user[entry.uid] >= share;
+    if (!can_go(at->second) || (which && !which(entry))) continue;
+    const bool has_more = by_user[charged_to(entry)] >= share;
     const bool is_first = best == entries_.end() || (has_more && !best_has_more) ||
                           (has_more == best_has_more && entry.used_at < best->second.entry.used_at);
     if (!is_first) continue;
@@ -269,7 +277,8 @@ bool Cache::make_room() {
 
 bool Cache::make_room_of(std::uint32_t uid) {
   bool any = false;
-  for (auto next = next_to_go(uid); next != entries_.end(); next = next_to_go(uid))
+  const auto is_in_quota = [uid](const CacheEntry& entry) { return entry.uid == uid; };
+  for (auto next = next_to_go(is_in_quota); next != entries_.end(); next = next_to_go(is_in_quota))
     any = evict(next, "its user's quota is needed", Haste::needed) || any;
   return any;
 }

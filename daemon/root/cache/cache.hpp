@@ -124,7 +124,8 @@ class Cache {
   void compared(const std::string& name, ChangeTime before, const std::string& fault);
   enum class Haste { none, needed };
   bool evict(Entries::iterator kept, const char* why, Haste haste = Haste::none);
-  [[nodiscard]] Entries::iterator next_to_go(std::optional<std::uint32_t> uid);
+  using Which = std::function<bool(const CacheEntry&)>;
+  [[nodiscard]] Entries::iterator next_to_go(const Which& which);
   void look_after();
   void look();
   [[nodiscard]] bool is_pressed() const;

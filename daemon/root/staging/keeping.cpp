@@ -87,6 +87,9 @@ Status Keeping::keep(JobRecord& record, const SharedItem& shared, const CacheEnt
   keep.sources_fd = ends.of_keeper.get();
   TRY(workers_.start(record, keep, workers_.bounds(record, WorkerTask::keep), std::move(on_end)));
   ends.of_keeper.reset();
+  number_[key] = ++keeps_;
+  loop_.after(std::chrono::seconds(config_.cache.identify_wait_s),
+              [this, key, number = keeps_] { end_if_empty_handed(key, number); });
   desk_.open(key, about(record), std::move(work), SpaceDesk::Spool::none, WorkerTask::keep);
   WorkerStart open = workers_.order(record, WorkerTask::identify);
   open.directory_fd = directory_fd;
@@ -103,7 +106,17 @@ Status Keeping::keep(JobRecord& record, const SharedItem& shared, const CacheEnt
   return {};
 }
 
+// It reports nothing before it has its sources.
+void Keeping::end_if_empty_handed(const JobKey& key, std::uint64_t number) {
+  const auto last = number_.find(key);
+  if (last == number_.end() || last->second != number) return;
+  number_.erase(last);
+  if (files_.status(key, WorkerTask::keep).phase == WorkerPhase::none)
+    workers_.kill(key, WorkerTask::keep);
+}
+
 void Keeping::kill(const JobKey& key) {
+  number_.erase(key);
   for (const WorkerTask task : {WorkerTask::identify, WorkerTask::look, WorkerTask::keep})
     workers_.kill(key, task);
 }

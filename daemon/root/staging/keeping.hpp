@@ -8,8 +8,11 @@
 // before the first is started: so it never closes what a user has opened, which could block.
 #pragma once
 
+#include <map>
+
 #include "common/settings/config.hpp"
 #include "daemon/root/cache/cache.hpp"
+#include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 #include "daemon/root/tasks/space_desk.hpp"
@@ -18,8 +21,14 @@ namespace nodestage {
 
 class Keeping {
  public:
-  Keeping(JobWorkers& workers, Cache& cache, SpaceDesk& desk)
-      : workers_(workers), cache_(cache), desk_(desk) {}
+  Keeping(Loop& loop, const Config& config, const JobFiles& files, JobWorkers& workers,
+          Cache& cache, SpaceDesk& desk)
+      : loop_(loop),
+        config_(config),
+        files_(files),
+        workers_(workers),
+        cache_(cache),
+        desk_(desk) {}
 
   // Where something is kept for all, starts `look`, and changes the order of the `identify` that
   // will be started next for the job. Returns its end of the socket; on_end follows then. None
@@ -27,7 +36,9 @@ class Keeping {
   Fd look(JobRecord& record, WorkerStart& start, JobWorkers::OnEnd on_end);
 
   // Stages an item for the entry that was reserved for the job: starts `keep`, and the `identify`
-  // that opens its sources in the job's directory (borrowed). on_end follows.
+  // that opens its sources in the job's directory (borrowed). on_end follows. `keep` is killed if
+  // it has not got them within cache.identify_wait: the user can see to it that they never come,
+  // and other users' jobs wait.
   Status keep(JobRecord& record, const SharedItem& shared, const CacheEntry& entry,
               int directory_fd, JobWorkers::OnEnd on_end);
 
@@ -37,11 +48,17 @@ class Keeping {
   }
 
  private:
+  void end_if_empty_handed(const JobKey& key, std::uint64_t number);
   [[nodiscard]] WorkerStart order_of_keeper(const JobRecord& record, WorkerTask task) const;
 
+  Loop& loop_;
+  const Config& config_;
+  const JobFiles& files_;
   JobWorkers& workers_;
   Cache& cache_;
   SpaceDesk& desk_;
+  std::uint64_t keeps_ = 0;                 // started so far
+  std::map<JobKey, std::uint64_t> number_;  // of the job's last one
 };
 
 }  // namespace nodestage

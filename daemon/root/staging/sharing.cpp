@@ -298,6 +298,8 @@ void Sharing::give_up(const JobKey& key, Failure failure) {
   for (const auto& [name, fill] : fills_) {
     if (fill.is_led_by(key)) entries.push_back(fill.entry);
   }
+  // A user whose jobs end while they stage for others would have these wait again and again.
+  if (at_.keeping.is_keeping(key)) failure = Failure::counts;
   for (const CacheEntry& entry : entries) {
     at_.cache.abandon(entry);
     lead_ended(entry.name, failure);

@@ -123,6 +123,8 @@ class Sharing {
   // The name, and whose it is.
   void set_owner(const JobRecord& record, const SharedItem& shared, CacheEntry& entry) const;
   void take_keys(JobRecord& record);
+  [[nodiscard]] std::optional<LocalUser> owner_of(const JobRecord& record,
+                                                  const SharedItem& shared) const;
   [[nodiscard]] std::string name_of(const JobRecord& record, const SharedItem& shared) const;
   void ask(const JobRecord& record);
   bool await_settled(const JobKey& key, const WorkerStatus& status);

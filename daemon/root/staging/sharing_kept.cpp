@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
+#include "common/text/path_names.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/staging/sharing.hpp"
 
@@ -44,8 +46,7 @@ void Sharing::take_keys(JobRecord& record) {
 
 void Sharing::set_owner(const JobRecord& record, const SharedItem& shared,
                         CacheEntry& entry) const {
-  const LocalUser user{record.begin.uid, record.begin.gid};
-  const LocalUser owner = shared.for_readers ? at_.cache.keeper().value_or(LocalUser{}) : user;
+  const LocalUser owner = owner_of(record, shared).value_or(LocalUser{});
   entry.name = entry_name(owner.uid, shared.key);
   entry.uid = owner.uid;
   entry.gid = owner.gid;
@@ -54,9 +55,22 @@ void Sharing::set_owner(const JobRecord& record, const SharedItem& shared,
   entry.made_for = record.begin.uid;
 }
 
+// Whoever is the keeper now, what a job uses stays what it is: the name of its directory begins
+// with its owner's uid.
+std::optional<LocalUser> Sharing::owner_of(const JobRecord& record,
+                                           const SharedItem& shared) const {
+  if (!shared.for_readers) return LocalUser{record.begin.uid, record.begin.gid};
+  const auto& keeper = at_.cache.keeper();
+  if (shared.path.empty()) return keeper;
+  std::string_view directory = last_part(parent_of(shared.path));
+  const auto uid = take_number<std::uint32_t>(directory);
+  if (!uid || *uid == 0) return {};
+  return LocalUser{*uid, keeper && keeper->uid == *uid ? keeper->gid : *uid};
+}
+
 std::string Sharing::name_of(const JobRecord& record, const SharedItem& shared) const {
-  if (!shared.for_readers) return entry_name(record.begin.uid, shared.key);
-  return at_.cache.keeper() ? entry_name(at_.cache.keeper()->uid, shared.key) : std::string();
+  const auto owner = owner_of(record, shared);
+  return owner ? entry_name(owner->uid, shared.key) : std::string();
 }
 
 const SharedItem* Sharing::next_to_keep(const JobRecord& record) const {

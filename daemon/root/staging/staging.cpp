@@ -143,12 +143,18 @@ Fd Staging::use_memory(const JobRecord& record, WorkerStart& start, JobWorkers::
   if (start.job_cgroup.empty()) {
     const auto known = memory_of_.find(record.key());
     memory.most_bytes = known == memory_of_.end() ? 0 : known->second;
-    bounds.resources.memory_bytes = memory.most_bytes;
+    // Else worker.memory still bounds it.
+    if (memory.most_bytes != 0) bounds.resources.memory_bytes = memory.most_bytes;
     log::warn(about(record),
               "in=memory: no memory cgroup of the job was found, so the data count as the node's "
               "memory (in slurm.conf: TaskPlugin=task/cgroup, PrologFlags=Contain; in cgroup.conf: "
               "ConstrainRAMSpace=yes)");
   }
+  // What an environment's programs leave behind could not be told from the job's own processes.
+  if (is_of_version_two(start.job_cgroup))
+    std::get<StageOrder>(start.order).refuse_venv =
+        "on this node, a job cannot have both an environment and a dataset in memory (its kernel "
+        "has cgroups of version 2)\nLeave out in=memory, or --stage-venv.";
   return std::move(*directory);
 }
 

@@ -133,7 +133,7 @@ class Staging {
 
   Places at_;
   StagingQueue queue_{at_.config, [this](const JobKey& key) { take_turn(key); }};
-  Keeping keeping_{at_.workers, at_.cache, at_.desk};
+  Keeping keeping_{at_.loop, at_.config, at_.files, at_.workers, at_.cache, at_.desk};
   Sharing sharing_{{at_.loop, at_.table, at_.files, at_.workers, at_.cache, at_.counters,
                     [this](const JobRecord& record, Sharing::Rest rest) {
                       at_.events.done(record.key(), rest == Sharing::Rest::only_links

@@ -26,7 +26,7 @@ void fill(Order& order, const JobRecord& record, const Config& config,
   order.threads = threads == 0 ? record.begin.cpus : static_cast<std::uint32_t>(threads);
   if constexpr (std::derived_from<Order, IdentifyOrder>) set_rules(order, config);
   // The keeper is in none of them.
-  if constexpr (std::same_as<Order, StageOrder>) {
+  if constexpr (std::same_as<Order, StageOrder> || std::same_as<Order, IdentifyOrder>) {
     if (may_stage(record.begin, config) == MayStage::by_groups) {
       order.only_groups = config.staging.groups;
       order.refuse_user = pilot_refusal(record.begin);

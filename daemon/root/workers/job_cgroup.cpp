@@ -32,9 +32,13 @@ bool belongs_to(const std::string& directory, std::uint32_t owner) {
   return ::lstat(directory.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == owner;
 }
 
-int rank_of(std::string_view cgroup) {
-  if (cgroup.find("/step_extern") != std::string_view::npos) return 3;
-  return cgroup.find("/step_batch") != std::string_view::npos ? 2 : 1;
+// What joins another step's than these would be killed at the end of that step: on version 2, where
+// a process has one cgroup, it is one of the step's (on version 1, its memory alone is).
+constexpr int k_best_rank = 3;
+int rank_of(std::string_view cgroup, CgroupVersion version) {
+  if (cgroup.find("/step_extern") != std::string_view::npos) return k_best_rank;
+  if (cgroup.find("/step_batch") != std::string_view::npos) return 2;
+  return version == CgroupVersion::one ? 1 : 0;
 }
 
 }  // namespace
@@ -68,22 +72,27 @@ std::string find_job_cgroup(std::uint32_t job, std::uint32_t uid, const std::str
   std::string best;
   int rank = 0;
   auto processes = DirectoryStream::at(AT_FDCWD, proc);
-  while (const auto name = processes.next()) {
+  while (const auto name = rank < k_best_rank ? processes.next() : std::nullopt) {
     if (name->front() < '1' || name->front() > '9') continue;
     const auto text = read_file(AT_FDCWD, proc + "/" + std::string(*name) + "/cgroup", k_max_bytes);
     if (!text) continue;
     const auto places = cgroups_in(*text);
     const auto place = places.find(controller);
-    if (place == places.end() || rank_of(place->second) <= rank) continue;
+    if (place == places.end() || rank_of(place->second, version) <= rank) continue;
     const std::string& cgroup = place->second;
     const std::size_t own = job_part(cgroup, version, job, uid);
     const std::string directory = directory_of(mount->second, cgroup);
     if (own == 0 || directory.empty()) continue;
     if (!belongs_to(directory.substr(0, directory.size() - (cgroup.size() - own)), owner)) continue;
     best = directory;
-    rank = rank_of(cgroup);
+    rank = rank_of(cgroup, version);
   }
   return best;
+}
+
+bool is_of_version_two(const std::string& directory) {
+  struct stat info {};
+  return !directory.empty() && ::stat((directory + "/cgroup.controllers").c_str(), &info) == 0;
 }
 
 bool enter_job_cgroup(const std::string& directory) {

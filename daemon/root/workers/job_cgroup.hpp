@@ -25,6 +25,9 @@ std::size_t job_part(std::string_view cgroup, CgroupVersion version, std::uint32
 std::string find_job_cgroup(std::uint32_t job, std::uint32_t uid, const std::string& proc = "/proc",
                             std::uint32_t owner = 0);
 
+// Whether that is a cgroup of version 2: what is in it is one of the step's processes.
+bool is_of_version_two(const std::string& directory);
+
 // Moves the calling process (a forked child, still root) into it.
 bool enter_job_cgroup(const std::string& directory);
 

@@ -114,7 +114,7 @@ Status end_item(int socket, std::uint32_t item, bool is_group) {
   return send(socket, {item, is_group ? Part::end_of_group : Part::end}, {}, -1);
 }
 
-Result<OpenedItems> receive_items(int socket) {
+Result<OpenedItems> receive_items(int socket, std::optional<std::uint32_t> only) {
   std::map<std::uint32_t, Received> all;
   std::size_t taken = 0;
   for (;;) {
@@ -139,6 +139,7 @@ Result<OpenedItems> receive_items(int socket) {
     std::memcpy(&head, text.data(), sizeof head);
     if (++taken > k_most_in_all) return Error{EPROTO, "too many sources were handed over"};
     take(all, head, std::string(text.data() + sizeof head, bytes - sizeof head), std::move(fds));
+    if (only && all.contains(*only) && all.at(*only).is_complete) break;
   }
   OpenedItems items;
   for (auto& [index, received] : all) {

@@ -37,9 +37,10 @@ inline constexpr std::size_t k_most_handed_over = 256;  // sources of an item
 Status hand_over(int socket, std::uint32_t item, const std::string& path, int fd);
 Status end_item(int socket, std::uint32_t item, bool is_group);
 
-// Receives until the sender has closed its end. An item counts if it is complete, and if all its
-// descriptors are of regular files open for reading. Closes the rest.
-Result<OpenedItems> receive_items(int socket);
+// Receives until the sender has closed its end, or until `only` is complete, if that is an item. An
+// item counts if it is complete, and if all its descriptors are of regular files open for reading.
+// Closes the rest, which can block: a file system of the user's (FUSE) may not answer.
+Result<OpenedItems> receive_items(int socket, std::optional<std::uint32_t> only = {});
 
 // From now on, this process reads this item's sources and opens none by its path: find_sources(),
 // examine_source() and Source::open() know no others. Without an item, it opens sources again.

@@ -75,8 +75,8 @@ Status SlotFeed::take_from_staging() {
   std::uint32_t beat = basis_.board.staging_beat;
   while (!stop_) {
     // In this order: what was written before the end or the closing counts.
-    const bool is_ended = slot().is_ended != 0;
     const bool is_closed = slot().reader != number(RelayReader::reading);
+    const bool is_ended = slot().is_ended != 0;
     const std::uint64_t written = slot().written;
     if (written > slot().granted) return Error{EPROTO, "the staging writes what it may not"};
     if (written > ring_.watermark()) ring_.advance(written);

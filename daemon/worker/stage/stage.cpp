@@ -362,7 +362,7 @@ int run_stage(const StageOrder& order, const StageRequest& request, Builder* bui
       .run();
 }
 
-Status check_user(const StageOrder& order) {
+Status check_user(const IdentifyOrder& order) {
   if (order.only_groups.empty() || is_in_one_of(order.only_groups)) return {};
   return Error{EPERM, order.refuse_user};
 }

@@ -20,9 +20,9 @@ namespace nodestage {
 // start_builder() returned for this request; borrowed.
 int run_stage(const StageOrder& order, const StageRequest& request, Builder* builder);
 
-// Returns why nothing may be staged for this process's user (StageOrder::only_groups). Call it
+// Returns why nothing may be staged for this process's user (IdentifyOrder::only_groups). Call it
 // before the worker's sandbox, which has no call for groups.
-Status check_user(const StageOrder& order);
+Status check_user(const IdentifyOrder& order);
 
 // Starts the process that run_stage() needs for a request with an environment. Empty for any other
 // request, and if order.refuse_venv says why there must be none. Call it before the worker's

@@ -27,7 +27,8 @@ Status StagedItem::measure() {
     TRY_ASSIGN(const struct stat info, examine_source(source));
     source_bytes_ += static_cast<std::uint64_t>(info.st_size);
     all_files = all_files && S_ISREG(info.st_mode);
-    const bool is_expected = context_.relays != nullptr && context_.relays->expect(source, info);
+    const bool is_expected = context_.relays != nullptr && may_relay(S_ISDIR(info.st_mode)) &&
+                             context_.relays->expect(source, info);
     is_relayed_ = is_relayed_ && is_expected;
   }
   meter_.bytes_total = all_files ? source_bytes_ : 0;
@@ -46,8 +47,14 @@ Result<Piece> StagedItem::open_piece(const std::string& source, const Unpacking&
   const bool is_open = first_ && source == sources_.front();
   auto piece = is_open ? Result<Piece>(*std::exchange(first_, std::nullopt))
                        : Piece::open(source, wanted, meter_, context_.limits);
-  if (piece) piece->relay_by(relay_);
+  if (piece && may_relay(piece->is_directory())) piece->relay_by(relay_);
   return piece;
+}
+
+// What another node has copied of a directory may be older than what this item's key says of it.
+// And in memory there may be no room for a second try.
+bool StagedItem::may_relay(bool is_directory) const {
+  return !is_directory || (!sharing_.is_lead() && !is_in_memory());
 }
 
 Status StagedItem::run() {

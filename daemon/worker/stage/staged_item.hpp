@@ -117,6 +117,7 @@ class StagedItem {
   Result<bool> keep_placed(const std::string& destination);
   Status place(int from_fd, const char* name, const std::string& destination);
   Status protect(const std::string& destination);
+  [[nodiscard]] bool may_relay(bool is_directory) const;
   // Where no two items may have the same destination: the job directory.
   [[nodiscard]] Workspace& names() const {
     return context_.links != nullptr ? *context_.links : context_.workspace;
