@@ -26,7 +26,7 @@ SCRIPT
 }
 
 teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
+    [[ -n ${NODESTAGE_STAGE:-} ]] && command -v promtool >/dev/null || return 0
     cluster_down
 }
 

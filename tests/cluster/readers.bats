@@ -207,3 +207,20 @@ tree_path() {
     sbatch_wait --as=bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
     works_as led
 }
+
+@test "a job keeps what it uses when the daemon starts anew with another scope" {
+    sbatch_wait --as=alice -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
+    is_shared_by_all
+    id=$(submit bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'sleep 120')
+    wait_until 30 job_has_output "$id" 'already here'
+    reload_daemons "${SETTINGS/readers/user}"
+    cluster daemon kill n1
+    cluster daemon start n1
+    wait_until 30 on n1 nodestage cache
+    # Longer than the daemon takes to look for what is not used.
+    sleep 3
+    on_node n1 bob cat "$(tree_path)/tree/1"
+    as bob scancel "$id"
+    wait_until 60 job_ended "$id"
+    wait_until 30 number_kept n1 0
+}

@@ -23,7 +23,7 @@ setup_file() {
 }
 
 teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
+    [[ -n ${NODESTAGE_STAGE:-} ]] && type -P snakemake >/dev/null || return 0
     cluster_down
 }
 

@@ -62,8 +62,9 @@ std::optional<LocalUser> Sharing::owner_of(const JobRecord& record,
   if (!shared.for_readers) return LocalUser{record.begin.uid, record.begin.gid};
   const auto& keeper = at_.cache.keeper();
   if (shared.path.empty()) return keeper;
-  std::string_view directory = last_part(parent_of(shared.path));
-  const auto uid = take_number<std::uint32_t>(directory);
+  const std::string directory = last_part(parent_of(shared.path));
+  std::string_view number = directory;
+  const auto uid = take_number<std::uint32_t>(number);
   if (!uid || *uid == 0) return {};
   return LocalUser{*uid, keeper && keeper->uid == *uid ? keeper->gid : *uid};
 }
