@@ -274,7 +274,7 @@ Status Sharing::publish(const JobRecord& record, const ItemRecord& item, CacheEn
                            destination_in(item, path));
 }
 
-Status Sharing::keep(const JobRecord& record, const ItemRecord& item, CacheEntry entry) {
+Status Sharing::keep(const JobRecord& record, const ItemRecord& item, const CacheEntry& entry) {
   TRY_ASSIGN(const Fd directory, at_.files.directory(record));
   Status kept = publish(record, item, entry, directory.get(), at_.files.path(record));
   if (kept) return kept;

@@ -134,7 +134,7 @@ class Sharing {
   void settle(const JobRecord& record, Asker& asker, Want& want);
   void conclude(const JobKey& key);
   void go_on(const std::string& name);
-  Status keep(const JobRecord& record, const ItemRecord& item, CacheEntry entry);
+  Status keep(const JobRecord& record, const ItemRecord& item, const CacheEntry& entry);
   Status publish(const JobRecord& record, const ItemRecord& item, CacheEntry entry, int directory,
                  const std::string& path);
   void lead_ended(const std::string& name, Failure failure);

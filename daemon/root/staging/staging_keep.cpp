@@ -18,7 +18,7 @@ Status Staging::start_keep(JobRecord& record, const SharedItem& shared) {
   if (reserved == nullptr) return Error{ENOENT, "its entry was given up"};
   TRY_ASSIGN(const Fd directory, at_.files.directory(record));
   const CacheEntry entry = *reserved;
-  const Status started = keeping_.keep(
+  Status started = keeping_.keep(
       record, shared, entry, directory.get(),
       [this, entry](const JobKey& key, const WorkerEnd& end) { keep_ended(key, entry, end); });
   if (!started) at_.cache.remove_work(entry);

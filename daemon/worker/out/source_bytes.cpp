@@ -24,7 +24,8 @@ std::uint64_t bytes_below(Fd directory, const std::string& path, const LeavesOut
     const bool is_file = (*step)->kind == WalkStep::Kind::leaf && S_ISREG((*step)->info.st_mode);
     if (!is_directory && !is_file) continue;
     const std::string name = walk->path(**step);
-    const bool is_out = leaves_out && leaves_out(path + "/" + name, (*step)->info);
+    const std::string whole = std::string(path).append("/").append(name);
+    const bool is_out = leaves_out && leaves_out(whole, (*step)->info);
     if (is_directory && is_out && !walk->skip()) return bytes;
     if (is_file && !is_out && !is_there(name, (*step)->info)) bytes += size_of((*step)->info);
   }
