@@ -12,9 +12,13 @@ readonly RULES=$BATS_TEST_DIRNAME/../../docs/nodestage-alerts.yml
 readonly FILE=/run/metrics/nodestage.prom
 readonly METRICS=$'[metrics]\ntextfile = "/run/metrics/nodestage.prom"\n'
 
+has_program() {
+    command -v promtool >/dev/null
+}
+
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
-    command -v promtool >/dev/null || skip "promtool is not installed (Debian: prometheus)"
+    has_program || return 0
     cluster_up --nodes=2 --scratch-size=96M --slurm-conf=SuspendProgram=/bin/true --slurm-conf=ResumeProgram=/bin/true \
         --slurm-conf=SuspendTime=3600 --slurm-conf=SuspendExcNodes=n1
     for node in n1 n2; do on "$node" mkdir /run/metrics; done
@@ -26,11 +30,13 @@ SCRIPT
 }
 
 teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] && command -v promtool >/dev/null || return 0
+    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
+    has_program || return 0
     cluster_down
 }
 
 setup() {
+    has_program || skip "promtool is not installed (Debian: prometheus)"
     reload_daemons "$METRICS"
     wait_until 60 on n1 test -s "$FILE"
     snapshot n1 before

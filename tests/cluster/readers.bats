@@ -22,10 +22,6 @@ SLOW=$SETTINGS$'[read]\nmax_rate = "20KiB"\n'
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=2 --cpus=16 --scratch-size=192M
-    case $(on n1 findmnt -no FSTYPE -T /project) in
-        ext4 | xfs | btrfs | zfs) ;;
-        *) skip "/project is on a file system that the keeper does not trust" ;;
-    esac
     on ctl bash -e <<'SCRIPT'
 mkdir -p /project/lab/tree/sub
 for i in $(seq 300); do echo "$i" >/project/lab/tree/$i; done
@@ -46,6 +42,10 @@ teardown_file() {
 }
 
 setup() {
+    case $(on n1 findmnt -no FSTYPE -T /project) in
+        ext4 | xfs | btrfs | zfs) ;;
+        *) skip "/project is on a file system that the keeper does not trust" ;;
+    esac
     reload_daemons "$SETTINGS"
     empty_cache
 }

@@ -9,9 +9,13 @@ load helpers
 
 export NODESTAGE_CLUSTER=workflows
 
+has_program() {
+    type -P snakemake >/dev/null
+}
+
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
-    type -P snakemake >/dev/null || skip "snakemake is not installed (Debian: snakemake)"
+    has_program || return 0
     cluster_up --nodes=1
     reload_daemons $'[cache]\nmin_age = 0\nkeep_free = 0'
     # The profile is the first block, the Snakefile the second one.
@@ -22,8 +26,13 @@ setup_file() {
     as alice sh -c 'cat >w/Snakefile' <"$BATS_FILE_TMPDIR/blocks/1"
 }
 
+setup() {
+    has_program || skip "snakemake is not installed (Debian: snakemake)"
+}
+
 teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] && type -P snakemake >/dev/null || return 0
+    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
+    has_program || return 0
     cluster_down
 }
 

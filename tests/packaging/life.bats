@@ -113,7 +113,7 @@ setup() {
     rm -r "$ROOT/localscratch"
     list_files | diff "$BATS_FILE_TMPDIR/before" - | tee "$BATS_TEST_TMPDIR/left"
     [ ! -s "$BATS_TEST_TMPDIR/left" ]
-    [ "$(diff "$BATS_FILE_TMPDIR/passwd" "$ROOT/etc/passwd" | grep -c '^[<>]')" = 1 ]
+    [ "$(diff "$BATS_FILE_TMPDIR/passwd" "$ROOT/etc/passwd" | grep -c '^[<>]')" = 2 ]  # nodestage, nodestage-keeper
     run inside dpkg -s slurm-spank-nodestage
     [ "$status" -ne 0 ]
     run knows_options

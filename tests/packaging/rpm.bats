@@ -261,7 +261,7 @@ field() {
     rm -r "$ROOT/localscratch" "$ROOT/var/lib/nodestage" "$ROOT/run/nodestage"
     list_files | diff "$BATS_FILE_TMPDIR/before" - | tee "$BATS_TEST_TMPDIR/left"
     [ ! -s "$BATS_TEST_TMPDIR/left" ]
-    [ "$(diff "$BATS_FILE_TMPDIR/passwd" "$ROOT/etc/passwd" | grep -c '^[<>]')" = 1 ]
+    [ "$(diff "$BATS_FILE_TMPDIR/passwd" "$ROOT/etc/passwd" | grep -c '^[<>]')" = 2 ]  # nodestage, nodestage-keeper
 }
 
 @test "a removal where systemd does not run takes the unit out of what it starts" {
