@@ -105,53 +105,53 @@ Setter path_or_empty(const Member<std::string>& member) {
   };
 }
 
+namespace {
+
+// The values of a list whose elements are all of that type and right; none of anything else.
+template <typename T, typename IsRight>
+std::optional<std::vector<T>> list_of(const toml::node& node, IsRight is_right) {
+  const auto* list = node.as_array();
+  if (list == nullptr) return {};
+  std::vector<T> values;
+  for (const auto& element : *list) {
+    const auto value = element.value_exact<T>();
+    if (!value || !is_right(*value)) return {};
+    values.push_back(*value);
+  }
+  return values;
+}
+
+}  // namespace
+
 Setter directories(const Member<std::vector<std::string>>& member) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
-    const std::string allowed = "a list of absolute paths, in all at most 16 KiB";
-    const auto* list = node.as_array();
-    if (list == nullptr) return allowed;
-    std::vector<std::string> paths;
     std::size_t bytes = 0;
-    for (const auto& value : *list) {
-      const auto text = value.value_exact<std::string>();
-      if (!text || !text->starts_with('/')) return allowed;
-      bytes += text->size();
-      paths.push_back(*text);
-    }
-    if (bytes > 16 * 1024) return allowed;
-    member(config) = std::move(paths);
+    auto paths = list_of<std::string>(node, [&bytes](const std::string& path) {
+      bytes += path.size();
+      return path.starts_with('/');
+    });
+    if (!paths || bytes > 16 * 1024) return "a list of absolute paths, in all at most 16 KiB";
+    member(config) = std::move(*paths);
     return {};
   };
 }
 
 Setter user_names(const Member<std::vector<std::string>>& member) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
-    const std::string allowed = "a list of at most 10000 names of users";
-    const auto* list = node.as_array();
-    if (list == nullptr || list->size() > 10'000) return allowed;
-    std::vector<std::string> names;
-    for (const auto& value : *list) {
-      const auto name = value.value_exact<std::string>();
-      if (!name || name->empty()) return allowed;
-      names.push_back(*name);
-    }
-    member(config) = std::move(names);
+    auto names = list_of<std::string>(node, [](const std::string& name) { return !name.empty(); });
+    if (!names || names->size() > 10'000) return "a list of at most 10000 names of users";
+    member(config) = std::move(*names);
     return {};
   };
 }
 
 Setter group_ids(const Member<std::vector<std::uint64_t>>& member) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
-    const std::string allowed = "a list of at most 1000 numbers of groups";
-    const auto* list = node.as_array();
-    if (list == nullptr || list->size() > 1000) return allowed;
-    std::vector<std::uint64_t> ids;
-    for (const auto& value : *list) {
-      const auto id = value.value_exact<std::int64_t>();
-      if (!id || *id < 1 || *id >= std::numeric_limits<std::uint32_t>::max()) return allowed;
-      ids.push_back(static_cast<std::uint64_t>(*id));
-    }
-    member(config) = std::move(ids);
+    const auto ids = list_of<std::int64_t>(node, [](std::int64_t id) {
+      return id >= 1 && id < std::numeric_limits<std::uint32_t>::max();
+    });
+    if (!ids || ids->size() > 1000) return "a list of at most 1000 numbers of groups";
+    member(config).assign(ids->begin(), ids->end());
     return {};
   };
 }

@@ -5,16 +5,13 @@
 
 # shellcheck disable=SC2016,SC2153
 load helpers
+load lib/relayed
 
 export NODESTAGE_CLUSTER=relaydirs
 
-# The file system of the cluster's /home stands for one that the network serves, and so does FUSE.
 settings() {
-    printf '%s\n' '[relay]' 'least_bytes = "1MiB"' 'window = "256MiB"' 'silence_wait = 2' 'patience = 4' \
-        'answer_wait = 20' "file_systems = [\"$(on n1 findmnt -n -o FSTYPE -T /home/alice)\", \"fuse\"]" "$@"
+    relay_settings 256MiB "$@"
 }
-
-readonly SIZE=$((24 << 20))
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
@@ -53,24 +50,8 @@ teardown_file() {
 }
 
 teardown() {
-    local node
-    for node in $(nodes); do
-        on "$node" pkill -CONT -x 'bindfs|nodestage-worke|nodestaged' || true
-        ! on "$node" grep -q ' /home/alice/slow fuse' /proc/mounts || slow_unmount "$node" /home/alice/slow
-    done
+    undo_slowness
     as alice scancel --user=alice
-}
-
-# relay_pid NODE: the relay process there, by its port.
-relay_pid() {
-    on "$1" ss -H -tlnp 'sport >= 6826 and sport <= 6925' | grep -oP 'pid=\K\d+' | sort -u
-}
-
-# read_on NODE ID AMOUNT: so much of the source has come there.
-read_on() {
-    local bytes
-    bytes=$(on "$1" nodestage status "$2" --here --json 2>/dev/null | grep -oP '"bytes_read": *\K\d+' | sort -n | tail -n 1)
-    ((${bytes:-0} >= $3))
 }
 
 # is_head NODE: it reads the directory, and no other node's relay.

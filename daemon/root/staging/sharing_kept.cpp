@@ -17,6 +17,13 @@ std::string why_not_kept(const WorkerStatus& status) {
                               : printable(field_text(status.items[0].note), Newlines::join);
 }
 
+template <typename Items>
+auto next_in(Items& items) {
+  return std::find_if(items.begin(), items.end(), [](const SharedItem& shared) {
+    return shared.role == ShareRole::lead && shared.for_readers;
+  });
+}
+
 }  // namespace
 
 // What the keeper has found out comes before what the user's process says of the same item.
@@ -75,10 +82,7 @@ std::string Sharing::name_of(const JobRecord& record, const SharedItem& shared) 
 }
 
 const SharedItem* Sharing::next_to_keep(const JobRecord& record) const {
-  const auto next =
-      std::find_if(record.shared.begin(), record.shared.end(), [](const SharedItem& shared) {
-        return shared.role == ShareRole::lead && shared.for_readers;
-      });
+  const auto next = next_in(record.shared);
   return next == record.shared.end() ? nullptr : &*next;
 }
 
@@ -89,10 +93,7 @@ const CacheEntry* Sharing::reserved_for(const JobRecord& record, const SharedIte
 }
 
 void Sharing::kept(JobRecord& record, const WorkerStatus& status, const std::string& fault) {
-  const auto next =
-      std::find_if(record.shared.begin(), record.shared.end(), [](const SharedItem& shared) {
-        return shared.role == ShareRole::lead && shared.for_readers;
-      });
+  const auto next = next_in(record.shared);
   if (next == record.shared.end()) return;
   const CacheEntry* reserved = reserved_for(record, *next);
   const std::string name = name_of(record, *next);

@@ -110,13 +110,13 @@ void Staging::await_step(const JobKey& key, Clock::time_point give_up) {
     without_step_.erase(key);
     return;
   }
-  if (at_.loop.now() < give_up && at_.areas.memory_fault().empty() &&
-      at_.workers.job_cgroup(*record).empty()) {
+  // A look at all processes of the node.
+  if (!at_.areas.memory_fault().empty() || !at_.workers.job_cgroup(*record).empty())
+    return queue_with_memory(key, 0);
+  if (at_.loop.now() < give_up) {
     at_.loop.after(k_directory_poll, [this, key, give_up] { await_step(key, give_up); });
     return;
   }
-  if (!at_.areas.memory_fault().empty() || !at_.workers.job_cgroup(*record).empty())
-    return queue_with_memory(key, 0);
   job_memory_.ask(key.job, record->begin.cpus,
                   [this, key](std::uint64_t bytes) { queue_with_memory(key, bytes); });
 }
