@@ -57,7 +57,8 @@ class FakeRelay {
   unsigned char disguise = 0;  // every byte is changed by this, so that it can be told
   bool is_silent = false;
   bool recycles = true;
-  std::size_t asked = 0;  // slots
+  std::size_t asked = 0;              // slots of files
+  std::size_t asked_directories = 0;  // slots of directories
   std::size_t recycled = 0;
   // Called before each block of a slot that is served. False: no block now.
   std::function<bool(FakeRelay&, std::size_t slot)> before;
@@ -112,7 +113,8 @@ class FakeRelay {
     using namespace nodestage;
     RelaySlot& own = slot(i);
     if (is(own, RelaySlotState::asked)) {
-      ++asked;
+      const bool is_file = own.kind == static_cast<std::uint32_t>(nodestage::RelayKind::file);
+      ++(is_file ? asked : asked_directories);
       set_state(i, RelaySlotState::serving);
     }
     if (!is(own, RelaySlotState::serving) && !is(own, RelaySlotState::over)) return false;

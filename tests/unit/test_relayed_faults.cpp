@@ -120,7 +120,7 @@ TEST_CASE("the spool is admitted with the data") {
     stage.room = Amount{data + window / 2, 10'000};
     REQUIRE(stage.run() == 0);
     CHECK(stage.claims.at(0).least.bytes == stage.claims.at(1).least.bytes + window);
-    CHECK(stage.relay->asked == 0);
+    CHECK(stage.relay->asked + stage.relay->asked_directories == 0);
     CHECK(stage.relay->board().lanes == 0);
     CHECK(stage.relay->board().staging_is_over == 1);
     CHECK(stage.note() ==
@@ -167,7 +167,9 @@ TEST_CASE("the spool is given up for data that find no more room") {
   CHECK(is_emptied);
   CHECK(stage.is_exact());
   CHECK(stage.in_job("cmp d/f ../data/d/f"));
-  CHECK(stage.relay->asked == 2);
+  CHECK(stage.relay->asked == 1);
+  // Twice if its first stream had begun when the spool was given up.
+  CHECK((stage.relay->asked_directories == 1 || stage.relay->asked_directories == 2));
 }
 
 // NODESTAGE_RELAY_SEEDS: how many seeds; NODESTAGE_RELAY_SEED: the first.
