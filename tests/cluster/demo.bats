@@ -14,7 +14,7 @@ setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=3
     # As in scripts/demo.
-    reload_daemons $'[cache]\nmin_age = 1'
+    reload_daemons $'[cache]\nmin_age = 1\nkeep_free = 0'
     as alice sh -e <"$SCRIPTS/demo_home.sh"
 }
 

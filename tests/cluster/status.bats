@@ -231,6 +231,7 @@ LOOK
     done
     as alice rm "slurm-$id.out"
     run as alice salloc --quiet -w n1 --stage-dataset=f0 true
+    wait_until 20 job_ended $((id + 1))
     run as alice nodestage status $((id + 1))
     [ "$status" = 0 ]
     has "$output" "job $((id + 1)) is over (COMPLETED)" "terminal of srun or salloc"

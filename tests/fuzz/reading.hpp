@@ -26,6 +26,7 @@ struct SeenEntry {
 struct SeenArchive {
   std::vector<SeenEntry> entries;
   bool is_whole = false;
+  std::string note;  // of what is behind the archive's end
 };
 
 inline constexpr std::size_t k_most_entries = 1000;
@@ -55,6 +56,7 @@ inline SeenArchive read_archive(nodestage::Entries& entries) {
     }
     if (*next == nullptr) {
       seen.is_whole = true;
+      seen.note = entries.note();
       return seen;
     }
     seen.entries.push_back({**next});
