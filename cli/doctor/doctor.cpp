@@ -276,6 +276,7 @@ class Doctor {
                           "Mend the file; nodestaged --check looks at it."));
     if (!about_.tmpdir_root.empty()) {
       look_at_disk();
+      look_at_memory();
       report_.add(judge_cgroups(about_));
       report_.add(judge_sandbox(about_));
       look_at_peers();
@@ -307,6 +308,13 @@ class Doctor {
     if (::lstat(path.c_str(), &info) != 0) return;
     report_.add(judge_cache_directory({path, info.st_mode, info.st_uid}));
     if (daemon_) report_.add(judge_keep_free(disk, daemon_->cache));
+  }
+
+  void look_at_memory() {
+    if (!daemon_) return;
+    const std::string& path = daemon_->memory.path;
+    report_.add(judge_memory(path, memory_place(path),
+                             output_of({"loginctl", "show-session", "--property=RemoveIPC"})));
   }
 
   void look_at_peers() {

@@ -39,7 +39,7 @@ finds() {
         "PrologFlags=Alloc" "BatchStartTimeout=" "PrologEpilogTimeout: none" "no private /tmp" "running daemon" \
         "job directories are in /localscratch" "are free there" \
         "shared items are kept in /localscratch/.nodestage-cache" "seccomp" "openat2" \
-        "Slurm's state of this node: idle" "100 of 100 ports of relay.ports (6826-6925) are free"; do
+        "datasets with in=memory are in /dev/shm" "Slurm's state of this node: idle" "100 of 100 ports of relay.ports (6826-6925) are free"; do
         grep -E "^ok +" <<<"$output" | grep -F "$what"
     done
 }

@@ -182,19 +182,30 @@ slurm() {
     assert_idle_clean
 }
 
-@test "who puts a link in the way is refused, and nothing is written where it leads" {
+@test "what another user has put in the way is put aside, and nothing is written where it leads" {
     cluster daemon stop n1
     on n1 rm -r /dev/shm/.nodestage-memory
     on n1 mkdir /home/alice/victim
     on_node n1 bob ln -s /home/alice/victim /dev/shm/.nodestage-memory
     cluster daemon start n1
+    sbatch_wait -w n1 --mem=200M --stage-dataset=data.tar,in=memory --wrap 'cat $NODESTAGE_DATASET/text'
+    [ "$STATE" = COMPLETED ]
+    has "$OUTPUT" text
+    [ "$(on n1 sh -c 'stat -c "%U %F" /dev/shm/.nodestage-memory.not-root.*')" = "bob symbolic link" ]
+    on n1 sh -c 'rm /dev/shm/.nodestage-memory.not-root.*'
+    [ -z "$(on n1 ls -A /home/alice/victim)" ]
+}
+
+@test "what root has made there for everybody is refused" {
+    cluster daemon stop n1
+    on n1 chmod 777 /dev/shm/.nodestage-memory
+    cluster daemon start n1
     sbatch_wait -w n1 --mem=200M --stage-dataset=data.tar,in=memory --wrap 'echo ran'
     cluster daemon stop n1
-    on n1 rm /dev/shm/.nodestage-memory
+    on n1 chmod 711 /dev/shm/.nodestage-memory
     cluster daemon start n1
     [ "$STATE" = FAILED ]
     has "$OUTPUT" 'data cannot be staged in memory on node n1: /dev/shm/.nodestage-memory' 'ask your administrators'
-    [ -z "$(on n1 ls -A /home/alice/victim)" ]
 }
 
 @test "nodestage run has its own, removed at its end, and after a kill by the next run" {

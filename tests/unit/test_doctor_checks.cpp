@@ -231,6 +231,27 @@ TEST_CASE("doctor: less free than cache.keep_free is a warning") {
   CHECK(judge_keep_free({}, {}).empty());
 }
 
+TEST_CASE("the tmpfs of in=memory: one of root's, which nobody else empties") {
+  const MemoryPlace good{true, 0x01021994, 0041777, 0};
+  CHECK(judge_memory("", {}, "").empty());
+  const auto is_noted = [&good](const std::string& path, const char* logind) {
+    const Finding finding = judge_memory(path, good, logind).at(0);
+    CHECK(finding.grade == Grade::ok);
+    return finding.what.find("RemoveIPC=no") != std::string::npos;
+  };
+  CHECK(!is_noted("/dev/shm", ""));
+  CHECK(!is_noted("/dev/shm", "RemoveIPC=no\n"));
+  CHECK(!is_noted("/var/lib/nodestage_memory", "RemoveIPC=yes\n"));
+  CHECK(is_noted("/dev/shm", "RemoveIPC=yes\n"));
+  for (const MemoryPlace& bad :
+       {MemoryPlace{}, MemoryPlace{true, 0xEF53, 0041777, 0},
+        MemoryPlace{true, 0x01021994, 0040777, 0}, MemoryPlace{true, 0x01021994, 0041777, 1000}}) {
+    const Finding finding = judge_memory("/dev/shm", bad, "").at(0);
+    CHECK(finding.grade == Grade::warning);
+    CHECK(finding.what.find("in=memory fail on this node") != std::string::npos);
+  }
+}
+
 TEST_CASE("doctor: the ports of the relay, where it is on") {
   const auto read = [](const char* text) { return parse_config(text, "nodestaged.toml"); };
   REQUIRE(read(""));

@@ -3,11 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "daemon/root/basis/areas.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 namespace fs = std::filesystem;
@@ -105,6 +107,27 @@ TEST_CASE("what lies in the way is refused, and nothing is made where it leads")
   CHECK_FALSE(areas.make_in_memory({7, 0}, ::geteuid(), ::getegid()));
   CHECK(areas.move_memory_to_trash({7, 0}));
   CHECK(fs::is_empty(victim));
+}
+
+TEST_CASE("what another user has put in the way is put aside, as it is") {
+  if (skipped_without_root()) return;
+  const Site site;
+  const std::string victim = site.memory + "/victim";
+  const std::string own = site.memory + "/.nodestage-memory";
+  fs::create_directory(victim);
+  fs::create_directory_symlink(victim, own);
+  REQUIRE(::lchown(own.c_str(), 1000, 1000) == 0);
+  Areas areas = site.open(site.memory);
+  CHECK(areas.memory_fault().empty());
+  CHECK(areas.make_in_memory({7, 0}, 1000, 1000));
+  CHECK(fs::is_empty(victim));
+  CHECK(fs::is_directory(fs::symlink_status(own)));
+  const auto aside = std::find_if(
+      fs::directory_iterator(site.memory), fs::directory_iterator(), [](const auto& entry) {
+        return entry.path().filename().string().starts_with(".nodestage-memory.not-root.");
+      });
+  REQUIRE(aside != fs::directory_iterator());
+  CHECK(fs::read_symlink(aside->path()) == victim);
 }
 
 TEST_CASE("a directory that is not on a tmpfs, or is missing, is refused") {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <time.h>
@@ -57,6 +58,20 @@ Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::u
   return std::optional<Fd>(std::move(*fd));
 }
 
+// In a directory where all may write, whoever comes first may take the name. What is put aside
+// stays its owner's.
+Status put_aside(int dir_fd, const std::string& name, std::uint32_t owner) {
+  struct stat info {};
+  if (::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || info.st_uid == owner)
+    return {};
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const std::string aside = name + ".not-root." + std::to_string(now.tv_sec);
+  return ::renameat2(dir_fd, name.c_str(), dir_fd, aside.c_str(), RENAME_NOREPLACE) == 0
+             ? Status()
+             : system_error(name);
+}
+
 // On any other file system, the data would fill the node's disk, or outlive a power loss.
 Result<Fd> open_memory_at(const std::string& path, std::uint32_t owner) {
   TRY_ASSIGN(const Fd top, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY));
@@ -66,6 +81,7 @@ Result<Fd> open_memory_at(const std::string& path, std::uint32_t owner) {
     return system_error(path);
   if (file_system.f_type != TMPFS_MAGIC) return Error{EINVAL, path + ": is not a tmpfs"};
   if (!is_changed_by_owner_only(info, owner)) return Error{EPERM, path + ": " + k_root_only};
+  TRY(put_aside(top.get(), ".nodestage-memory", owner));
   auto passage = make_passage(top.get(), ".nodestage-memory", owner);
   if (!passage) return Error{passage.error().code, path + "/" + passage.error().what};
   return passage;
