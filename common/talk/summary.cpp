@@ -11,10 +11,14 @@ std::string count_of(std::uint64_t files) {
   return human_count(files) + (files == 1 ? " file" : " files");
 }
 
+// Of less, the rate says more of the node than of the copy.
+constexpr std::uint64_t k_least_ms_for_rate = 100;
+constexpr std::uint64_t k_least_bytes_for_rate = std::uint64_t{1} << 20;
+
 std::string amount(const ItemRecord& item) {
   std::string text = count_of(item.files) + ", " + human_bytes(item.bytes_written) + " in " +
                      human_duration(item.elapsed_ms);
-  if (item.elapsed_ms >= 100 && item.bytes_written != 0) {
+  if (item.elapsed_ms >= k_least_ms_for_rate && item.bytes_written >= k_least_bytes_for_rate) {
     text += " (" + human_bytes(item.bytes_written * 1000 / item.elapsed_ms) + "/s)";
   }
   return text;

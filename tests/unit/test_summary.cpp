@@ -28,6 +28,8 @@ TEST_CASE("a line says what, where, files, bytes, seconds, rate and note") {
         "data.tar.gz (tar.gz) -> /localscratch/a.1.0/data: 60,000 files, 4.0 GiB in 4.1 s (1000.0 "
         "MiB/s); "
         "2 devices skipped");
+  status.items[0].bytes_written = 300000;
+  CHECK(summary_lines(status)[0].ends_with("293.0 KiB in 4.1 s; 2 devices skipped"));
 }
 
 TEST_CASE("of what is only linked, the line says where it comes from") {
