@@ -60,6 +60,8 @@ class FakeRelay {
   std::size_t asked = 0;              // slots of files
   std::size_t asked_directories = 0;  // slots of directories
   std::size_t recycled = 0;
+  // What comes of directories; without it, their slots are over at once.
+  std::optional<std::string> stream;
   // Called before each block of a slot that is served. False: no block now.
   std::function<bool(FakeRelay&, std::size_t slot)> before;
 
@@ -80,6 +82,8 @@ class FakeRelay {
   void fill(std::size_t i) {
     nodestage::RelaySlot& to = slot(i);
     const std::uint64_t at = to.watermark;
+    if (stream && to.kind == static_cast<std::uint32_t>(nodestage::RelayKind::directory))
+      return fill_stream(i);
     const std::uint64_t rest = to.identity.size - at;
     const std::size_t bytes = std::min({std::uint64_t{block}, rest, ring() - at % ring()});
     const nodestage::Fd from(::open(to.path, O_RDONLY | O_CLOEXEC));
@@ -124,6 +128,21 @@ class FakeRelay {
     if (is_silent || !is(own, RelaySlotState::serving) || !may_fill(own)) return false;
     fill(i);
     return true;
+  }
+
+  void fill_stream(std::size_t i) {
+    nodestage::RelaySlot& to = slot(i);
+    const std::uint64_t at = to.watermark;
+    const std::size_t bytes =
+        std::min({std::uint64_t{block}, stream->size() - at, ring() - at % ring()});
+    const auto place = static_cast<off_t>(nodestage::spool_offset(i, ring(), at));
+    if (::pwrite(spool_fd(), stream->data() + at, bytes, place) != static_cast<ssize_t>(bytes))
+      std::abort();
+    if (at + bytes > ring()) to.low = std::max<std::uint64_t>(to.low, at + bytes - ring());
+    nodestage::set_field(to.upstream, node);
+    to.from_nodes += bytes;
+    to.watermark = at + bytes;
+    to.is_whole = at + bytes == stream->size() ? 1U : 0U;
   }
 
   bool may_fill(const nodestage::RelaySlot& own) {

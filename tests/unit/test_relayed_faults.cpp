@@ -6,6 +6,7 @@
 
 #include "common/text/parsing.hpp"
 #include "relayed_stage.hpp"
+#include "tree_records.hpp"
 
 using namespace nodestage;
 
@@ -102,6 +103,43 @@ TEST_CASE("a board that cannot be used costs nothing but the relay") {
   REQUIRE(stage.run() == 0);
   CHECK(stage.is_exact());
   CHECK(has(stage.note(), "not from other nodes: the board of the relay has the wrong size"));
+}
+
+TEST_CASE("what comes of a directory and cannot be believed or made here is copied here") {
+  using namespace tree_records;
+  RelayedStage stage;
+  stage.make_tree(1);
+  stage.add("t").destination = "out";
+  std::string what = file("f", 3) + data(0, 3) + "abc";
+  std::string why;
+  std::size_t tries = 1;
+  SUBCASE("it is too deep") {
+    what += directory(deep(5000));
+    why = "what another node sent of the directory makes no sense";
+    tries = 2;
+  }
+  SUBCASE("a link to nothing") {
+    what += hard_link("g", "nothing");
+    why = "is a hard link to 'nothing', which does not exist";
+  }
+  SUBCASE("a file below a file") {
+    what += file("f/g");
+    why = "is below a name that is a file";
+  }
+  SUBCASE("more links than a file can have here") {
+    // ext4 has at most 65,000.
+    const std::string type = type_of_file_system(stage.job());
+    if (type != "ext4") return;
+    for (int i = 0; i < 65'000; ++i) what += hard_link("l" + std::to_string(i), "f");
+    why = "Too many links";
+  }
+  stage.relay->stream = what + end();
+  CHECK(stage.run() == 0);
+  CAPTURE(stage.note());
+  CHECK(stage.in_job("diff -r --no-dereference out ../data/t"));
+  CHECK(stage.relay->asked_directories == tries);
+  CHECK(has(stage.note(), why));
+  CHECK(stage.item().bytes_from_storage >= k_mib);
 }
 
 TEST_CASE("the spool is admitted with the data") {

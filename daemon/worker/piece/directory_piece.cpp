@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,16 @@ class MeterMark {
   const std::uint64_t files_;
 };
 
+// A copy would end in the same way. What else cannot be made here from a stream, a copy may make in
+// another way: it does without hard links where the file system has a limit of them.
+bool is_final(const Error& error) {
+  return is_stopped(error) || error.code == ENOSPC || error.code == EDQUOT;
+}
+
+std::string why_not(const Error& error, std::string why) {
+  return why.empty() ? error.what : std::move(why);
+}
+
 Status empty(int directory) {
   TRY_ASSIGN(const Fd fd, open_at(directory, ".", O_RDONLY | O_DIRECTORY));
   return remove_tree_contents(fd.get());
@@ -96,16 +107,16 @@ Result<DirectoryPiece::Relayed> DirectoryPiece::build_relayed(const PiecePlace& 
     }
     case RelayedTree::Part::reads: {
       const MeterMark mark(*meter);
-      TreeStreamReader stream(*tree);
+      TreeStreamReader stream(*tree, limits.rules);
       const Status received = receive(stream, place, to);
       RelayedSource::Outcome outcome = tree->close();
-      broken_off_ = received ? "" : std::exchange(outcome.why, "");
+      if (!received) broken_off_ = why_not(received.error(), std::exchange(outcome.why, ""));
       relay->add(outcome);
       if (received) return Relayed::done;
-      if (!stream.has_broken()) return received.error();
+      if (!stream.has_broken() && is_final(received.error())) return received.error();
       TRY(empty(to));
       mark.restore();
-      return Relayed::again;
+      return stream.has_broken() ? Relayed::again : Relayed::alone;
     }
   }
   add(tree->close());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "common/os/file.hpp"
@@ -17,8 +18,8 @@ namespace {
 constexpr std::size_t k_flush_bytes = std::size_t{1} << 20;
 constexpr std::size_t k_read_bytes = std::size_t{256} << 10;
 constexpr std::uint64_t k_most_data = std::uint64_t{256} << 10;  // in one record
-constexpr std::uint32_t k_most_record = std::uint32_t{64} << 20;
-constexpr std::uint64_t k_sector = 512;  // the unit of st_blocks
+constexpr std::size_t k_most_xattr_texts = 2 * 1024;             // as put_xattr() keeps
+constexpr std::uint64_t k_sector = 512;                          // the unit of st_blocks
 
 enum class RecordKind : std::uint8_t {
   file = 1,
@@ -30,6 +31,13 @@ enum class RecordKind : std::uint8_t {
 };
 constexpr EnumRange<RecordKind> range_of(RecordKind) { return {RecordKind::file, RecordKind::end}; }
 
+Entry entry_at(const std::string& path, Entry::Kind kind) {
+  Entry entry;
+  entry.name = path;
+  entry.kind = kind;
+  return entry;
+}
+
 WireEncoder record_of(RecordKind kind, const std::string& path) {
   WireEncoder out;
   out.one_of(kind);
@@ -38,25 +46,18 @@ WireEncoder record_of(RecordKind kind, const std::string& path) {
 }
 
 void add_attributes(WireEncoder& out, mode_t mode, const struct stat& info,
-                    const std::vector<std::string>& xattrs) {
+                    const SharedXattrs& xattrs) {
   out.u32(mode);
   out.u64(static_cast<std::uint64_t>(info.st_mtim.tv_sec));
   out.u32(static_cast<std::uint32_t>(info.st_mtim.tv_nsec));
-  out.texts(xattrs);
-}
-
-void take_attributes(WireDecoder& in, Entry& entry) {
-  entry.mode = in.u32();
-  timespec time{};
-  time.tv_sec = static_cast<time_t>(in.u64());
-  time.tv_nsec = static_cast<long>(in.u32());
-  entry.mtime = time;
-  const std::vector<std::string> texts = in.texts();
-  if (texts.size() < 2) return;
-  auto xattrs = std::make_shared<Xattrs>();
-  for (std::size_t i = 0; i + 1 < texts.size(); i += 2)
-    if (is_kept_xattr(texts[i])) put_xattr(*xattrs, texts[i], texts[i + 1]);
-  entry.xattrs = std::move(xattrs);
+  std::vector<std::string> texts;
+  if (xattrs) {
+    for (const Xattr& xattr : *xattrs) {
+      texts.push_back(xattr.name);
+      texts.push_back(xattr.value);
+    }
+  }
+  out.texts(texts);
 }
 
 bool is_path_of_entry(const std::string& path) {
@@ -64,79 +65,77 @@ bool is_path_of_entry(const std::string& path) {
   return cleaned && *cleaned == path;
 }
 
-// Only the top has no name, and only times within a second are right.
+// Only the top has no name, only times within a second are right, and sizes are those of off_t.
 bool is_right(const Entry& entry) {
   const bool is_top = entry.kind == Entry::Kind::directory && entry.name.empty();
   const bool is_named = is_top || (!entry.name.empty() && is_path_of_entry(entry.name));
   const bool is_linked = entry.kind != Entry::Kind::hard_link || is_path_of_entry(entry.link);
   const bool is_timed =
       !entry.mtime || (entry.mtime->tv_nsec >= 0 && entry.mtime->tv_nsec < 1'000'000'000);
-  return is_named && is_linked && is_timed && (entry.mode & ~mode_t{07777}) == 0;
+  const bool is_sized = entry.size <= std::numeric_limits<std::int64_t>::max();
+  return is_named && is_linked && is_timed && is_sized && (entry.mode & ~mode_t{07777}) == 0;
 }
 
 }  // namespace
 
-std::vector<std::string> TreeStreamWriter::xattrs_of(int fd) {
-  std::vector<std::string> texts;
-  if (!rules_.xattrs) return texts;
+SharedXattrs TreeStreamWriter::xattrs_of(int fd) {
+  if (!rules_.xattrs) return nullptr;
   auto xattrs = read_xattrs(fd);
-  if (!xattrs) {
-    give_up();
-    return texts;
-  }
-  for (auto& xattr : *xattrs) {
-    texts.push_back(std::move(xattr.name));
-    texts.push_back(std::move(xattr.value));
-  }
-  return texts;
-}
-
-// A stream without its end is none.
-void TreeStreamWriter::give_up() {
+  if (xattrs && 2 * xattrs->size() <= k_most_xattr_texts)
+    return std::make_shared<Xattrs>(std::move(*xattrs));
   const std::lock_guard lock(mutex_);
-  is_given_up_ = true;
+  give_up();
+  return nullptr;
 }
 
 void TreeStreamWriter::file(const std::string& path, int fd, const struct stat& info) {
   const auto size = static_cast<std::uint64_t>(info.st_size);
+  Entry entry = entry_at(path, Entry::Kind::file);
+  entry.xattrs = xattrs_of(fd);
   WireEncoder record = record_of(RecordKind::file, path);
-  add_attributes(record, mode_of_copy(info), info, xattrs_of(fd));
+  add_attributes(record, mode_of_copy(info), info, entry.xattrs);
   record.u64(size);
   const bool may_have_holes = static_cast<std::uint64_t>(info.st_blocks) * k_sector < size;
   const std::lock_guard lock(mutex_);
-  put(record);
+  put_entry(entry, record);
   if (!may_have_holes) {
-    is_given_up_ = is_given_up_ || !put_data(fd, 0, size);
+    if (!put_data(fd, 0, size)) give_up();
     return;
   }
   for (std::uint64_t at = 0; at < size && !is_given_up_;) {
     const auto range = next_data(fd, at, size);
-    is_given_up_ = !range || (*range && !put_data(fd, (*range)->begin, (*range)->end));
+    if (!range || (*range && !put_data(fd, (*range)->begin, (*range)->end))) give_up();
     at = range && *range ? (*range)->end : size;
   }
 }
 
 void TreeStreamWriter::directory(const std::string& path, int fd, const struct stat& info) {
+  Entry entry = entry_at(path, Entry::Kind::directory);
+  entry.xattrs = xattrs_of(fd);
   WireEncoder record = record_of(RecordKind::directory, path);
-  add_attributes(record, info.st_mode & 07777, info, xattrs_of(fd));
+  add_attributes(record, info.st_mode & 07777, info, entry.xattrs);
   const std::lock_guard lock(mutex_);
-  put(record);
+  put_entry(entry, record);
 }
 
 void TreeStreamWriter::symlink(const std::string& path, const std::string& target,
                                const struct stat& info) {
+  Entry entry = entry_at(path, Entry::Kind::symlink);
+  entry.link = target;
   WireEncoder record = record_of(RecordKind::symlink, path);
-  add_attributes(record, 0, info, {});
+  add_attributes(record, 0, info, nullptr);
   record.text(target);
   const std::lock_guard lock(mutex_);
-  put(record);
+  put_entry(entry, record);
 }
 
 void TreeStreamWriter::hard_link(const std::string& path, const std::string& first) {
+  Entry entry = entry_at(path, Entry::Kind::hard_link);
+  entry.link = first;
   WireEncoder record = record_of(RecordKind::hard_link, path);
   record.text(first);
   const std::lock_guard lock(mutex_);
-  put(record);
+  put_entry(entry, record);
 }
 
 void TreeStreamWriter::end(const TreeSummary& summary) {
@@ -152,9 +151,20 @@ void TreeStreamWriter::end(const TreeSummary& summary) {
   if (!is_given_up_) tree_.end();
 }
 
-// Under mutex_, as all that follows.
+// Under mutex_, as all that follows. A stream without its end is none. Those who read it need not
+// wait for the end of the copy.
+void TreeStreamWriter::give_up() {
+  is_given_up_ = true;
+  static_cast<void>(tree_.close());
+}
+
+void TreeStreamWriter::put_entry(const Entry& entry, const WireEncoder& record) {
+  if (!is_given_up_ && !limits_.check(entry)) give_up();
+  put(record);
+}
+
 void TreeStreamWriter::put(const WireEncoder& record) {
-  if (record.data().size() > k_most_record) is_given_up_ = true;
+  if (!is_given_up_ && record.data().size() > k_most_tree_record) give_up();
   if (is_given_up_) return;
   WireEncoder length;
   length.u32(static_cast<std::uint32_t>(record.data().size()));
@@ -185,7 +195,7 @@ bool TreeStreamWriter::put_data(int fd, std::uint64_t begin, std::uint64_t end) 
 }
 
 void TreeStreamWriter::flush() {
-  if (!is_given_up_ && !tree_.write(buffer_)) is_given_up_ = true;
+  if (!is_given_up_ && !tree_.write(buffer_)) give_up();
   buffer_.clear();
 }
 
@@ -214,38 +224,75 @@ Result<TreeRecord> TreeStreamReader::next() {
   std::array<char, 4> prefix{};
   TRY(take(std::as_writable_bytes(std::span(prefix))));
   const std::uint32_t length = WireDecoder({prefix.data(), prefix.size()}).u32();
-  if (length > k_most_record) return bad();
+  if (length > k_most_tree_record) return bad();
   std::string text(length, '\0');
   TRY(take(std::as_writable_bytes(std::span(text))));
   WireDecoder in(text);
   const auto kind = in.one_of<RecordKind>();
   if (!in.ok()) return bad();
-  if (kind == RecordKind::data) return data_of(in);
+  switch (kind) {
+    case RecordKind::file:
+      return entry_of(in, Entry::Kind::file);
+    case RecordKind::directory:
+      return entry_of(in, Entry::Kind::directory);
+    case RecordKind::symlink:
+      return entry_of(in, Entry::Kind::symlink);
+    case RecordKind::hard_link:
+      return entry_of(in, Entry::Kind::hard_link);
+    case RecordKind::data:
+      return data_of(in);
+    case RecordKind::end:
+      return end_of(in);
+  }
+  return bad();
+}
+
+Result<TreeRecord> TreeStreamReader::end_of(WireDecoder& in) {
+  TreeRecord record{TreeRecord::Kind::end};
+  TreeSummary& summary = record.summary;
+  for (auto* count : {&summary.skipped, &summary.taken, &summary.lost_xattrs}) *count = in.u64();
+  for (auto* note : {&summary.unreadable, &summary.links, &summary.idle_globs}) *note = in.text();
+  return in.finished() ? std::move(record) : Result<TreeRecord>(bad());
+}
+
+bool TreeStreamReader::take_attributes(WireDecoder& in, Entry& entry) const {
+  entry.mode = in.u32();
+  timespec time{};
+  time.tv_sec = static_cast<time_t>(in.u64());
+  time.tv_nsec = static_cast<long>(in.u32());
+  entry.mtime = time;
+  const std::vector<std::string> texts = in.texts();
+  if (texts.empty()) return true;
+  if (!has_xattrs_ || texts.size() % 2 != 0 || texts.size() > k_most_xattr_texts) return false;
+  auto xattrs = std::make_shared<Xattrs>();
+  for (std::size_t i = 0; i < texts.size(); i += 2)
+    if (is_kept_xattr(texts[i])) put_xattr(*xattrs, texts[i], texts[i + 1]);
+  entry.xattrs = std::move(xattrs);
+  return true;
+}
+
+Result<TreeRecord> TreeStreamReader::entry_of(WireDecoder& in, Entry::Kind kind) {
   TreeRecord record{TreeRecord::Kind::entry};
   Entry& entry = record.entry;
-  if (kind == RecordKind::end) {
-    record.kind = TreeRecord::Kind::end;
-    TreeSummary& summary = record.summary;
-    for (auto* count : {&summary.skipped, &summary.taken, &summary.lost_xattrs}) *count = in.u64();
-    for (auto* note : {&summary.unreadable, &summary.links, &summary.idle_globs}) *note = in.text();
-    return in.finished() ? std::move(record) : Result<TreeRecord>(bad());
-  }
+  entry.kind = kind;
   entry.name = in.text();
-  if (kind != RecordKind::hard_link) take_attributes(in, entry);
-  if (kind == RecordKind::file) entry.size = in.u64();
-  if (kind == RecordKind::symlink || kind == RecordKind::hard_link) entry.link = in.text();
-  entry.kind = kind == RecordKind::file        ? Entry::Kind::file
-               : kind == RecordKind::directory ? Entry::Kind::directory
-               : kind == RecordKind::symlink   ? Entry::Kind::symlink
-                                               : Entry::Kind::hard_link;
-  return in.finished() && is_right(entry) ? std::move(record) : Result<TreeRecord>(bad());
+  if (kind != Entry::Kind::hard_link && !take_attributes(in, entry)) return bad();
+  if (kind == Entry::Kind::file) entry.size = in.u64();
+  if (kind == Entry::Kind::symlink || kind == Entry::Kind::hard_link) entry.link = in.text();
+  if (!in.finished() || !is_right(entry) || !limits_.check(entry)) return bad();
+  data_from_ = 0;
+  data_to_ = entry.size;
+  return record;
 }
 
 Result<TreeRecord> TreeStreamReader::data_of(WireDecoder& in) {
   TreeRecord record{TreeRecord::Kind::data};
-  record.block.offset = in.u64();
+  const std::uint64_t offset = in.u64();
   const std::uint32_t count = in.u32();
   if (!in.finished() || count == 0 || count > k_most_data) return bad();
+  if (offset < data_from_ || offset > data_to_ || count > data_to_ - offset) return bad();
+  data_from_ = offset + count;
+  record.block.offset = offset;
   const std::shared_ptr<std::byte[]> memory(new std::byte[count]);
   const std::span bytes(memory.get(), count);
   TRY(take(bytes));

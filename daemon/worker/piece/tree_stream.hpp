@@ -10,8 +10,12 @@
 //     u8 6  end        u64 skipped, u64 taken, u64 lost xattrs, text x 3: TreeSummary
 //   attributes         u32 mode, u64 seconds and u32 nanoseconds of mtime, list of text: xattrs,
 //                      each a name and a value
-// What no data cover is a hole. Modes are those of the copy. k_tree_stream_version is part of the
-// fingerprint, so releases that differ in this do not understand each other.
+// What no data cover is a hole; data go forward, and end within the size. Modes are those of the
+// copy. k_tree_stream_version is part of the fingerprint, so releases that differ in this do not
+// understand each other.
+//
+// Bounds, which both sides check: those of EntryLimits for paths, their depth, links, and the
+// memory that directories take, and k_most_tree_record. A tree beyond them has no stream.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +26,14 @@
 #include "common/wire/wire.hpp"
 #include "common/wire/worker_rules.hpp"
 #include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/copy/copy_listener.hpp"
 #include "daemon/worker/spool/relayed_tree.hpp"
 
 namespace nodestage {
 
 inline constexpr std::uint64_t k_tree_stream_version = 1;
+inline constexpr std::uint32_t k_most_tree_record = std::uint32_t{1} << 20;  // bytes of its fields
 
 // What is said of a copy beside its entries. The texts are notes for the user, or "".
 struct TreeSummary {
@@ -39,7 +45,8 @@ struct TreeSummary {
   std::string idle_globs;
 };
 
-// Writes the stream while a tree is copied. What goes wrong with it does not disturb the copy.
+// Writes the stream while a tree is copied. What goes wrong with it does not disturb the copy: the
+// stream breaks off at once.
 class TreeStreamWriter final : public CopyListener {
  public:
   // Borrows both.
@@ -55,7 +62,8 @@ class TreeStreamWriter final : public CopyListener {
   void end(const TreeSummary& summary);
 
  private:
-  [[nodiscard]] std::vector<std::string> xattrs_of(int fd);
+  [[nodiscard]] SharedXattrs xattrs_of(int fd);
+  void put_entry(const Entry& entry, const WireEncoder& record);
   void put(const WireEncoder& record);
   bool put_data(int fd, std::uint64_t begin, std::uint64_t end);
   void flush();
@@ -66,6 +74,7 @@ class TreeStreamWriter final : public CopyListener {
   std::mutex mutex_;  // guards what follows
   std::vector<std::byte> buffer_;
   bool is_given_up_ = false;
+  EntryLimits limits_{0};
 };
 
 struct TreeRecord {
@@ -78,7 +87,9 @@ struct TreeRecord {
 
 class TreeStreamReader {
  public:
-  explicit TreeStreamReader(RelayedTree& tree) : tree_(tree) {}
+  // `rules` as those of the writer. Borrows the tree.
+  TreeStreamReader(RelayedTree& tree, const ExtractRules& rules)
+      : tree_(tree), has_xattrs_(rules.xattrs) {}
 
   // After a fault, has_broken() says whether the stream is the cause.
   Result<TreeRecord> next();
@@ -86,13 +97,20 @@ class TreeStreamReader {
 
  private:
   Status take(std::span<std::byte> into);
+  Result<TreeRecord> entry_of(WireDecoder& in, Entry::Kind kind);
+  Result<TreeRecord> end_of(WireDecoder& in);
   Result<TreeRecord> data_of(WireDecoder& in);
+  bool take_attributes(WireDecoder& in, Entry& entry) const;
   Error bad();
 
   RelayedTree& tree_;
+  const bool has_xattrs_;
   std::vector<std::byte> buffer_;
   std::span<std::byte> rest_;  // of the buffer
   bool is_bad_ = false;
+  EntryLimits limits_{0};
+  std::uint64_t data_from_ = 0;  // of the last file, where its next data may begin
+  std::uint64_t data_to_ = 0;    // its size; 0 after other entries
 };
 
 }  // namespace nodestage

@@ -84,7 +84,7 @@ Status SlotFeed::take_from_staging() {
       ring_.end();
       return {};
     }
-    if (is_closed) return Error{0, "its staging has failed there"};
+    if (is_closed) return Error{0, "its staging sends no more of it"};
     TRY(check_staging(silence, beat));
     const std::uint64_t before = slot().granted;
     const std::uint32_t seen = basis_.board.moves;
