@@ -175,6 +175,36 @@ TEST_CASE("the spool is admitted with the data") {
   CHECK(stage.is_exact());
 }
 
+TEST_CASE("a directory is relayed with a small spool where the disk has no room for a large one") {
+  using namespace tree_records;
+  RelayedStage stage(256 * k_mib);
+  REQUIRE(stage.in_data("mkdir t && printf abc >t/f") == 0);
+  stage.add("t").destination = "out";
+  stage.relay->stream = file("f", 3) + data(0, 3) + "abc" + end();
+  std::size_t asked = 1;
+  SUBCASE("there is room for all that it can take") {
+    stage.room = Amount{300 * k_mib, 1000};
+    REQUIRE(stage.run() == 0);
+    CHECK(stage.claims.at(0).least.bytes == 256 * k_mib);
+    CHECK(stage.relay->board().lanes == 1);
+  }
+  SUBCASE("there is room for a small ring") {
+    stage.room = Amount{100 * k_mib, 1000};
+    REQUIRE(stage.run() == 0);
+    CHECK(stage.claims.at(0).least.bytes == 256 * k_mib);
+    CHECK(stage.claims.at(1).least.bytes == 64 * k_mib);
+    CHECK(stage.relay->ring() == 64 * k_mib);
+  }
+  SUBCASE("there is room for no ring") {
+    stage.room = Amount{50 * k_mib, 1000};
+    REQUIRE(stage.run() == 0);
+    CHECK(has(stage.note(), "the local disk has no room for that"));
+    asked = 0;
+  }
+  CHECK(stage.relay->asked_directories == asked);
+  CHECK(stage.in_job("diff -r out ../data/t"));
+}
+
 TEST_CASE("the spool is given up for data that find no more room") {
   RelayedStage stage(16 * k_mib);
   stage.make_tree(12);

@@ -87,13 +87,24 @@ bool RelayedSources::expect(const std::string& path, const struct stat& info) {
   if (!fd || !qualifies(fd->get(), info)) return false;
   ++expected_;
   const auto size = static_cast<std::uint64_t>(info.st_size);
-  expected_bytes_ = more(expected_bytes_, S_ISDIR(info.st_mode) ? rules_.window_bytes : size);
+  const bool is_directory = S_ISDIR(info.st_mode);
+  expected_bytes_ = more(expected_bytes_, is_directory ? rules_.window_bytes : size);
+  least_bytes_ = more(least_bytes_, is_directory ? least_ring() : std::min(size, least_ring()));
   return true;
 }
 
-std::uint64_t RelayedSources::spool_bytes() const {
+std::uint64_t RelayedSources::most_lanes() const {
+  return std::clamp<std::uint64_t>(rules_.window_bytes / k_good_ring, 1, k_relay_slots);
+}
+
+std::uint64_t RelayedSources::least_ring() const {
+  return ring_bytes(rules_.window_bytes, static_cast<std::uint32_t>(most_lanes()));
+}
+
+std::uint64_t RelayedSources::spool_bytes(SpoolSize size) const {
   const bool is_off = !refused_.empty() || (*board_)->is_off != 0;
-  return is_off ? 0 : std::min(rules_.window_bytes, expected_bytes_);
+  const std::uint64_t bytes = size == SpoolSize::whole ? expected_bytes_ : least_bytes_;
+  return is_off ? 0 : std::min(rules_.window_bytes, bytes);
 }
 
 std::uint64_t RelayedSources::spool_taken() const {
@@ -101,11 +112,12 @@ std::uint64_t RelayedSources::spool_taken() const {
   return ::fstat(spool_fd_, &info) == 0 ? static_cast<std::uint64_t>(info.st_blocks) * 512 : 0;
 }
 
-void RelayedSources::begin(std::size_t at_once) {
+// The more lanes, the smaller their rings. A lane that no source takes has no data.
+void RelayedSources::begin(std::size_t at_once, SpoolSize size) {
   if (!refused_.empty() || !is_wanted()) return end();
-  const std::uint64_t most = std::min<std::uint64_t>(
-      {k_relay_slots, 2 * at_once, expected_, rules_.window_bytes / k_good_ring});
-  lanes_ = static_cast<std::uint32_t>(std::max<std::uint64_t>(most, 1));
+  const std::uint64_t used = std::min<std::uint64_t>({2 * at_once, expected_, most_lanes()});
+  lanes_ = static_cast<std::uint32_t>(size == SpoolSize::least ? most_lanes()
+                                                               : std::max<std::uint64_t>(used, 1));
   (*board_)->lanes = lanes_;
 }
 

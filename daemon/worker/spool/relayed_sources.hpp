@@ -73,14 +73,17 @@ class RelayedSources {
     if (!is_wanted()) end();
   }
   [[nodiscard]] bool is_wanted() const { return expected_ > 0; }
-  // Returns the bytes that the relay worker may write to the spool for the sources that are
-  // expected.
-  [[nodiscard]] std::uint64_t spool_bytes() const;
+  // The spool for the sources that are expected. `least`: with the smallest rings that are worth
+  // it, which nodes that come late find without a beginning. How much a directory has is not known:
+  // it counts as a whole ring.
+  enum class SpoolSize { whole, least };
+  // Returns the bytes that the relay worker may write to it.
+  [[nodiscard]] std::uint64_t spool_bytes(SpoolSize size = SpoolSize::whole) const;
   // Returns what the spool takes of the local disk now.
   [[nodiscard]] std::uint64_t spool_taken() const;
 
   // Starts the relay. `at_once` is the number of sources that are read side by side.
-  void begin(std::size_t at_once);
+  void begin(std::size_t at_once, SpoolSize size = SpoolSize::whole);
   // Relays nothing, for this reason.
   void refuse(const std::string& why);
 
@@ -117,6 +120,8 @@ class RelayedSources {
   };
   std::optional<RelayPlace> claim(const Wanted& wanted, const Meter& meter, std::string& why);
   [[nodiscard]] bool may_be_relayed(const struct stat& info) const;
+  [[nodiscard]] std::uint64_t most_lanes() const;
+  [[nodiscard]] std::uint64_t least_ring() const;
   [[nodiscard]] std::string reason();
   [[nodiscard]] bool is_lost() const;
   std::optional<std::size_t> take_slot(const Wanted& wanted);
@@ -130,6 +135,7 @@ class RelayedSources {
   std::string refused_;  // why nothing is relayed; "": it is
   std::size_t expected_ = 0;
   std::uint64_t expected_bytes_ = 0;
+  std::uint64_t least_bytes_ = 0;  // of the spool
   std::uint32_t lanes_ = 0;
   std::atomic<bool> has_ended_ = false;
   std::map<std::string, bool> mounts_;  // by number: whether their type is in the list

@@ -35,20 +35,21 @@ std::uint64_t spare_bytes(const StagedItem* item) {
 
 }  // namespace
 
-Status admit_items(std::vector<StagedItem*>& items, std::uint64_t& spare, Allowance& allowance) {
-  if (spare > 0 && ask_for(items, spare, allowance)) return {};
-  spare = 0;
+Result<std::uint64_t> admit_items(std::vector<StagedItem*>& items, const Spare& spare,
+                                  Allowance& allowance) {
+  if (spare.wanted > 0 && ask_for(items, spare.wanted, allowance)) return spare.wanted;
+  if (spare.least < spare.wanted && ask_for(items, spare.least, allowance)) return spare.least;
   while (!items.empty()) {
     Status admitted = ask_for(items, 0, allowance);
-    if (admitted) return {};
+    if (admitted) return std::uint64_t{0};
     const auto largest = std::max_element(
         items.begin(), items.end(),
         [](const StagedItem* a, const StagedItem* b) { return spare_bytes(a) < spare_bytes(b); });
-    if ((*largest)->is_needed()) return admitted;
+    if ((*largest)->is_needed()) return admitted.error();
     (*largest)->leave_out(admitted.error());
     items.erase(largest);
   }
-  return {};
+  return std::uint64_t{0};
 }
 
 }  // namespace nodestage

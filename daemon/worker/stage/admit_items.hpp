@@ -9,9 +9,16 @@
 
 namespace nodestage {
 
+// What is asked for beside the items: `least` bytes if there is no room for `wanted`.
+struct Spare {
+  std::uint64_t wanted = 0;
+  std::uint64_t least = 0;
+};
+
 // All items must have been weighed. While there is no room for all, removes the largest item that
-// the job does not need from `items` and leaves it out. A fault if the rest does not fit.
-// `spare`: what is asked for beside them, given up before any item; 0 then.
-Status admit_items(std::vector<StagedItem*>& items, std::uint64_t& spare, Allowance& allowance);
+// the job does not need from `items` and leaves it out. A fault if the rest does not fit. Returns
+// what is admitted of `spare`, which is given up before any item.
+Result<std::uint64_t> admit_items(std::vector<StagedItem*>& items, const Spare& spare,
+                                  Allowance& allowance);
 
 }  // namespace nodestage

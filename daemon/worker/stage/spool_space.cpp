@@ -19,15 +19,18 @@ SpoolSpace::SpoolSpace(RelayedSources* relays, Allowance& allowance, const std::
       space_(k_worker_directory_fd, allowance) {}
 
 Status SpoolSpace::admit(std::vector<StagedItem*>& items, std::size_t at_once) {
-  const std::uint64_t wanted = relays_ != nullptr ? in_blocks(relays_->spool_bytes()) : 0;
-  claimed_ = wanted;
-  TRY(admit_items(items, claimed_, allowance_));
+  using Size = RelayedSources::SpoolSize;
+  const auto bytes_of = [this](Size size) {
+    return relays_ != nullptr ? in_blocks(relays_->spool_bytes(size)) : 0;
+  };
+  const Spare spare{bytes_of(Size::whole), bytes_of(Size::least)};
+  TRY_ASSIGN(claimed_, admit_items(items, spare, allowance_));
   if (relays_ == nullptr) return {};
-  if (claimed_ < wanted) {
+  if (claimed_ == 0 && spare.wanted > 0) {
     relays_->refuse(k_no_room);
     return {};
   }
-  relays_->begin(at_once);
+  relays_->begin(at_once, claimed_ < spare.wanted ? Size::least : Size::whole);
   if (claimed_ > 0) allowance_.set_spare([this] { return relays_->turn_off(k_no_room, stop_); });
   return {};
 }

@@ -22,7 +22,8 @@ class SpoolSpace {
   // `relays`: null if nothing is relayed.
   SpoolSpace(RelayedSources* relays, Allowance& allowance, const std::atomic<bool>& stop);
 
-  // admit_items(), and the spool with them. Without room for it, nothing is relayed.
+  // admit_items(), and the spool with them, a smaller one if there is no room for all that it
+  // could take. Without room for that, nothing is relayed.
   Status admit(std::vector<StagedItem*>& items, std::size_t at_once);
 
   // Call it several times a second. It also shows the relay worker that this worker lives.

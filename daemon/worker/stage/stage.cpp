@@ -206,8 +206,8 @@ class Stage {
     std::copy_if(awaited_.begin(), awaited_.end(), std::back_inserter(in_memory),
                  [](const StagedItem* item) { return item->is_in_memory(); });
     std::erase_if(awaited_, [](const StagedItem* item) { return item->is_in_memory(); });
-    std::uint64_t no_spare = 0;
-    TRY(admit_items(in_memory, no_spare, memory_allowance_));
+    if (auto admitted = admit_items(in_memory, {}, memory_allowance_); !admitted)
+      return std::move(admitted.error());
     TRY(spool_.admit(awaited_, at_once_));
     awaited_.insert(awaited_.end(), in_memory.begin(), in_memory.end());
     return {};
