@@ -18,7 +18,8 @@ RelayClock::time_point now;
 
 // A ring with a staging worker that reads, and a successor; both at the beginning.
 struct TwoReaders {
-  TwoReaders() {
+  explicit TwoReaders(RelayKind kind = RelayKind::file)
+      : ring({*board, 0, spool.get(), k_ring, 64 * k_ring, k_patience, [] { return now; }, kind}) {
     board->slots[0].reader = number(RelayReader::reading);
     look(0);
   }
@@ -38,7 +39,7 @@ struct TwoReaders {
 
   std::unique_ptr<RelayBoard> board = std::make_unique<RelayBoard>();
   Fd spool{::memfd_create("spool", MFD_CLOEXEC)};
-  SpoolRing ring{{*board, 0, spool.get(), k_ring, 16 * k_ring, k_patience, [] { return now; }}};
+  SpoolRing ring;
   std::unique_ptr<RingReader> successor = ring.join(0);
 };
 
@@ -103,4 +104,40 @@ TEST_CASE("a successor that keeps the others waiting is dropped after the patien
     at.look(2, std::chrono::hours(1));
     CHECK_FALSE(at.successor->is_dropped());
   }
+}
+
+namespace {
+
+// The staging worker reads all that comes. The successor keeps it waiting for `waits` looks, then
+// sends enough for `passes` of them; so it goes on until it is dropped or much has come.
+bool is_dropped_after_turns(TwoReaders& at, int waits, int passes) {
+  while (at.ring.watermark() < 40 * k_ring && !at.successor->is_dropped()) {
+    at.move_local(at.ring.watermark());
+    at.look(waits);
+    for (int i = 0; i < passes && !at.successor->is_dropped(); ++i) {
+      at.successor->advance(k_quarter / 2);
+      at.look(1);
+      at.move_local(at.ring.watermark());
+    }
+  }
+  CHECK_FALSE(at.is_local_dropped());
+  return at.successor->is_dropped();
+}
+
+}  // namespace
+
+TEST_CASE("one who is a little slower than the others keeps a directory's stream") {
+  const auto dropped = [](RelayKind kind, int waits, int passes) {
+    TwoReaders at(kind);
+    while (at.ring.watermark() < k_ring) {
+      at.move_local(at.ring.watermark());
+      at.look(1);
+    }
+    return is_dropped_after_turns(at, waits, passes);
+  };
+  CHECK_FALSE(dropped(RelayKind::directory, 2, 4));
+  CHECK(dropped(RelayKind::directory, 6, 2));
+  CHECK(dropped(RelayKind::directory, 100, 1));
+  // Who reads a file goes on alone where it was.
+  CHECK(dropped(RelayKind::file, 2, 4));
 }

@@ -123,12 +123,15 @@ bool SpoolRing::is_any_starved() const {
 }
 
 // A reader that kept others waiting at the last look has done so until now. After a pause of the
-// whole machine, only a step of that counts.
+// whole machine, only a step of that counts. Who has to begin a directory's stream again would cost
+// more than it does by being a little slower than the others.
 void SpoolRing::add_time() {
   const auto now = place_.now();
   const auto time = std::min<RelayClock::duration>(now - looked_, 2 * k_step);
-  const auto add = [time](Burden& burden) {
+  const bool fades = place_.kind == RelayKind::directory;
+  const auto add = [time, fades](Burden& burden) {
     if (burden.is_on) burden.time += time;
+    if (!burden.is_on && fades) burden.time -= std::min(burden.time, time);
   };
   add(local_burden_);
   for (auto& successor : successors_) add(successor.burden);

@@ -9,7 +9,9 @@
 // Which reader is dropped. A reader keeps others waiting while the ring is full because of it and
 // another reader has nothing left to read. The times of that add up; after `patience` a successor
 // is let go, the staging worker after half of that. So no reader is dropped for being the only one,
-// or as slow as the others.
+// or as slow as the others. In a directory's stream, from which a reader cannot go on alone, the
+// time in which it keeps nobody waiting is taken off again: only one that keeps others waiting for
+// more than half of the time is dropped.
 #pragma once
 
 #include <algorithm>
