@@ -130,15 +130,54 @@ tree_path() {
     on ctl chmod 0640 /project/lab/slow.tar
 }
 
-@test "forty tasks of two users on two nodes: one staging on each" {
-    a=$(submit alice --array=1-20 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'echo "saw $(ls $NODESTAGE_DATASET/tree | wc -l)"')
-    b=$(submit bob --array=1-20 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'echo "saw $(ls $NODESTAGE_DATASET/tree | wc -l)"')
-    wait_until 120 job_ended "$a"
-    wait_until 120 job_ended "$b"
-    [ "$({ job_output "$a"; job_output "$b"; } | grep -c '^saw 303$')" = 40 ]
-    for node in n1 n2; do [ "$(kept "$node" | wc -l)" -le 1 ]; done
-    [ "$({ job_output "$a"; job_output "$b"; } | grep -c 'staged just now, for all')" -le 2 ]
-    [ "$({ job_output "$a"; job_output "$b"; } | grep -c 'staged by job [0-9]*, for all')" -ge 38 ]
+@test "forty tasks of four users on two nodes, who may read it as owner, by a group, and by ACLs: one staging on each" {
+    on ctl bash -e <<'SCRIPT'
+mkdir -p /project/many
+cp /project/lab/data.tar.gz /project/many; cd /project/many
+chown alice:lab data.tar.gz; chmod 0640 data.tar.gz; setfacl -m g:team:r,u:dave:r data.tar.gz
+SCRIPT
+    reload_daemons "$SETTINGS"$'[metrics]\ntextfile = "/run/many.prom"\n'
+    local node user id ids=()
+    for node in n1 n2; do wait_until 20 on "$node" test -s /run/many.prom; done
+    before=$(counted n1 miss)/$(counted n2 miss)
+    for user in alice bob carol dave; do
+        ids+=("$(submit "$user" --array=1-10 --stage-dataset=/project/many/data.tar.gz,shared \
+            --wrap 'echo "saw $(ls $NODESTAGE_DATASET/tree | wc -l) $(cat $NODESTAGE_DATASET/tree/300) on $SLURMD_NODENAME"')")
+    done
+    for id in "${ids[@]}"; do wait_until 120 job_ended "$id"; done
+    output=$(for id in "${ids[@]}"; do job_output "$id"; done)
+    [ "$(grep -c '^saw 303 300 on n[12]$' <<<"$output")" = 40 ]
+    for node in n1 n2; do
+        grep -q "^saw .* on $node\$" <<<"$output"
+        number_kept "$node" 1
+        # What a job led and what came of it.
+        wait_until 20 one_more "$node" miss "$before"
+    done
+    [ "$(grep -c 'staged just now, for all who may read it' <<<"$output")" = 2 ]
+    [ "$(grep -c 'staged by job [0-9]*, for all who may read it' <<<"$output")" = 38 ]
+    # Nobody is let in any more.
+    for node in n1 n2; do wait_until 30 lets_nobody_in "$node"; done
+    # Who may not read the source still gets nothing.
+    on ctl setfacl -x u:dave /project/many/data.tar.gz
+    sbatch_wait --as=dave -w n1 --stage-dataset=/project/many/data.tar.gz,shared --wrap true
+    [ "$STATE" = FAILED ]
+    grep -q 'data.tar.gz: Permission denied' <<<"$OUTPUT"
+}
+
+# counted NODE RESULT: shared items of jobs of which that was the result.
+counted() {
+    on "$1" sed -n "s/^nodestage_shared_items_total{result=\"$2\"} //p" /run/many.prom
+}
+
+# one_more NODE RESULT BEFORE: one more than the figure of n1/n2.
+one_more() {
+    local was=${3%/*}
+    [[ $1 == n1 ]] || was=${3#*/}
+    [[ $(counted "$1" "$2") == $((was + 1)) ]]
+}
+
+lets_nobody_in() {
+    ! on "$1" sh -c 'getfacl -pcn /localscratch/.nodestage-cache/*' | grep -qE '^(user|group):[0-9]'
 }
 
 @test "the job that stages for others is cancelled, and the daemon is killed: the next one goes on" {

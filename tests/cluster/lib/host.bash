@@ -2,7 +2,7 @@
 # Hosts: what they share, their roots, their first process, and how to run something in one.
 
 SUBNET=10.213.0
-readonly USERS=(alice:20001 bob:20002 carol:20003) LAB_GID=20100
+readonly USERS=(alice:20001 bob:20002 carol:20003 dave:20004) LAB_GID=20100 TEAM_GID=20101
 
 # Files that all hosts of the instance see: accounts, /etc/hosts, home directories, /project,
 # /etc/slurm, with Slurm's own key if that is used. MUNGE's key is the same on all, too, but each host
@@ -22,7 +22,7 @@ make_accounts() {
     local etc=$1 file entry user uid
     for file in passwd group shadow gshadow; do
         # Without the machine's own accounts of these names.
-        grep -vE '^(alice|bob|carol|lab|nodestage|nodestage-keeper):' "/etc/$file" | install -m 0640 -g shadow /dev/stdin "$etc/$file"
+        grep -vE '^(alice|bob|carol|dave|lab|team|nodestage|nodestage-keeper):' "/etc/$file" | install -m 0640 -g shadow /dev/stdin "$etc/$file"
     done
     for entry in "${USERS[@]}"; do
         user=${entry%:*} uid=${entry#*:}
@@ -38,6 +38,7 @@ make_accounts() {
     done
     chmod 0644 "$etc/passwd" "$etc/group"
     echo "lab:x:$LAB_GID:alice,bob" >>"$etc/group"
+    echo "team:x:$TEAM_GID:carol" >>"$etc/group"
     # The package's system user.
     echo "nodestage:x:20900:20900::/nonexistent:/usr/sbin/nologin" >>"$etc/passwd"
     echo "nodestage-keeper:x:20901:20901::/nonexistent:/usr/sbin/nologin" >>"$etc/passwd"
@@ -45,6 +46,7 @@ make_accounts() {
     echo "nodestage:!:19000::::::" >>"$etc/shadow"
     echo "nodestage:!::" >>"$etc/gshadow"
     echo "lab:!::alice,bob" >>"$etc/gshadow"
+    echo "team:!::carol" >>"$etc/gshadow"
     # Names from files alone: a look-up that asks a network would wait for it.
     printf '%s\n' 'passwd: files' 'group: files' 'shadow: files' 'gshadow: files' 'hosts: files' \
         'services: files' 'protocols: files' >"$etc/nsswitch.conf"
