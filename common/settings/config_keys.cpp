@@ -121,6 +121,7 @@ const std::vector<ConfigKey>& all_config_keys() {
       {"relay", "patience", number(MEMBER(relay.patience_s), 1, 3600)},
       {"relay", "answer_wait", number(MEMBER(relay.answer_wait_s), 1, 3600)},
       {"relay", "file_systems", set_relay_file_systems},
+      {"relay", "site_rate", size(MEMBER(relay.site_rate_bytes))},
       {"relay", "addresses", addresses(MEMBER(relay.addresses))},
       {"slurm", "scontrol", absolute_path(MEMBER(slurm.scontrol))},
       {"slurm", "answer_wait", number(MEMBER(slurm.answer_wait_s), 1, 600)},

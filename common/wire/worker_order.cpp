@@ -67,6 +67,7 @@ static void each_field(Order& order, auto field) {
     field("relay_plan_s", order.relay.answer_wait_s);
     field("relay_first_port", order.relay.ports.first);
     field("relay_last_port", order.relay.ports.last);
+    field("relay_site_rate", order.relay.site_rate_bytes);
   }
   if constexpr (requires { order.job_name; }) {
     field("job_name", order.job_name);

@@ -92,6 +92,9 @@ struct RelayRules {
   std::vector<std::string> file_systems = {
       "nfs",  "nfs4",  "lustre", "gpfs",   "beegfs",         "ceph",          "cifs",
       "smb3", "pvfs2", "panfs",  "wekafs", "fuse.ceph-fuse", "fuse.glusterfs"};
+  // What all nodes of a job may read together, bytes per second, where each reads a source for
+  // itself; 0: all are relayed.
+  std::uint64_t site_rate_bytes = 4ULL << 30;
 
   bool operator==(const RelayRules&) const = default;
 };

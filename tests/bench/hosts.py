@@ -156,9 +156,9 @@ class Host:
         self.number = number
         self.port = 0
         script = ('mount --bind "$1/view-$2" "$1/here" && mount --bind "$1/into-$2" "$1/into" && exec setpriv --reuid="$3" --regid="$4" '
-                  '--clear-groups "$1/programs/bench-relay" "$1/programs/nodestage-worker" "$1/here/$7" "$1/into" "$5" "$6"')
+                  '--clear-groups "$1/programs/bench-relay" "$1/programs/nodestage-worker" "$1/here/$7" "$1/into" "$5" "$6" "$8" "$9"')
         options = site.options
-        words = [site.top, number, options.uid, options.gid, options.threads, window, source]
+        words = [site.top, number, options.uid, options.gid, options.threads, window, source, options.hosts, options.site_rate]
         self.process = subprocess.Popen(["ip", "netns", "exec", f"{NET}-{number}", "sh", "-c", script, "sh", *map(str, words)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=site.worker_log, text=True)
 

@@ -1,9 +1,10 @@
-// bench-relay WORKER SOURCE DIRECTORY THREADS WINDOW
+// bench-relay WORKER SOURCE DIRECTORY THREADS WINDOW NODES SITE_RATE
 //
 // One node of a job: runs the program WORKER as the daemon runs nodestage-worker (launch.hpp), once
 // as `stage`, for one dataset SOURCE that becomes DIRECTORY/data, and beside it once as `relay`,
-// with a board, a spool of WINDOW bytes, and a plan. WINDOW 0: no relay. Prints a line for each
-// thing that happens, and takes lines from stdin:
+// with a board, a spool of WINDOW bytes, and a plan. WINDOW 0: no relay. NODES: of the job;
+// SITE_RATE: relay.site_rate. Prints a line for each thing that happens, and takes lines from
+// stdin:
 //
 //   prints   here                              all is made
 //   takes    go                                starts the workers
@@ -51,6 +52,8 @@ struct Node {
   std::string directory;
   unsigned threads;
   std::uint64_t window;
+  std::uint32_t nodes;
+  std::uint64_t site_rate;
 };
 
 void say(const std::string& line) { std::cout << line << std::endl; }
@@ -69,12 +72,13 @@ double now() {
 
 StageOrder stage_order(const Node& node) {
   StageOrder order = make_order(node.directory, node.threads);
-  order.node_count = 2;
+  order.node_count = node.nodes;
   order.has_board = node.window != 0;
   order.relay.window_bytes = node.window;
   order.relay.least_bytes = k_least_bytes;
   order.relay.file_systems = {"fuse"};
   order.relay.ports = {0, 0};
+  order.relay.site_rate_bytes = node.site_rate;
   return order;
 }
 
@@ -192,11 +196,14 @@ int run(const Node& node) {
 }  // namespace nodestage
 
 int main(int count, char** arguments) {
-  if (count != 6) {
-    std::fputs("usage: bench-relay WORKER SOURCE DIRECTORY THREADS WINDOW\n", stderr);
+  if (count != 8) {
+    std::fputs("usage: bench-relay WORKER SOURCE DIRECTORY THREADS WINDOW NODES SITE_RATE\n",
+               stderr);
     return 2;
   }
   return nodestage::run({arguments[1], arguments[2], arguments[3],
                          static_cast<unsigned>(std::atoi(arguments[4])),
-                         std::strtoull(arguments[5], nullptr, 10)});
+                         std::strtoull(arguments[5], nullptr, 10),
+                         static_cast<std::uint32_t>(std::atoi(arguments[6])),
+                         std::strtoull(arguments[7], nullptr, 10)});
 }

@@ -90,7 +90,7 @@ SCRIPT
     type=$(on n1 findmnt -n -o FSTYPE -T /home/alice)
     # A node that waits for a processor is not taken for one that does not answer.
     reload_daemons "$(printf '%s\n' '[relay]' 'least_bytes = "1MiB"' 'answer_wait = 60' 'silence_wait = 60' 'patience = 60' \
-        "file_systems = [\"$type\"]")"
+        'site_rate = 0' "file_systems = [\"$type\"]")"
     sbatch_wait -N3 --stage-dataset=slow/huge.tar --wrap 'srun sh -c "cmp \$NODESTAGE_DATASET/tree/huge ~/tree/huge && echo same"'
     reload_daemons ''
     as alice rm tree/huge

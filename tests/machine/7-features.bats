@@ -10,6 +10,7 @@ load machine
 # Small sources are passed on, and intervals are short.
 SETTINGS='[relay]
 least_bytes = "1MiB"
+site_rate = 0
 [stageout]
 least_interval = 2
 [cache]

@@ -126,6 +126,7 @@ class RelayNode {
     order.relay.answer_wait_s = 60;
     order.relay.ports = {0, 0};
     order.relay.file_systems.clear();
+    order.relay.site_rate_bytes = 0;
     board_fd_ = Fd(::memfd_create("board", MFD_CLOEXEC));
     REQUIRE(::ftruncate(board_fd_.get(), k_relay_board_bytes) == 0);
     spool_ = scratch_file();

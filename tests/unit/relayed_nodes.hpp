@@ -36,6 +36,7 @@ class RelayedNode {
     rules.window_bytes = 64 << 20;
     rules.silence_wait_s = rules.patience_s = rules.answer_wait_s = 20;
     rules.ports = {0, 0};
+    rules.site_rate_bytes = 0;
     const Fd here(::open(data.c_str(), O_PATH | O_CLOEXEC));
     const auto mounts = read_mountinfo();
     REQUIRE(mounts);

@@ -194,7 +194,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       R"("only_groups":[20100],"push_items":2,"push_names":["results","b\u00ff"],"ran":false,"recover_to":"/d\u00ff","refuse_outputs":"o",)"
       R"("refuse_user":"u","refuse_venv":"v","relay_file_systems":["nfs"],"relay_first_port":11,"relay_last_port":12,)"
       R"("relay_least_bytes":67108865,"relay_patience_s":13,"relay_plan_s":14,"relay_silence_s":15,)"
-      R"("relay_window":4294967297,"restart":1,"sandbox":1,)"
+      R"("relay_site_rate":22,"relay_window":4294967297,"restart":1,"sandbox":1,)"
       R"("shows_total":true,"shared":[{"for_readers":true,"item":1,"key":"ab","note":"why","path":"/c","role":2}],"staged_ns":[0,5],"start_delay_ms":16,"stdout_path":"/o",)"
       R"("threads":17,"tries":18,"uid":19,"user":"al\u00ef","venv_build":2,)"
       R"("venv_find_links":["/w"],"venv_installer":1,"venv_limit_s":3601,)"
@@ -205,7 +205,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
   const std::string delivery = names + " outcome ran delivered tries keeps_list staged_ns";
   const std::string relay =
       " sandbox has_board relay_least_bytes relay_window relay_file_systems relay_silence_s "
-      "relay_patience_s relay_plan_s relay_first_port relay_last_port";
+      "relay_patience_s relay_plan_s relay_first_port relay_last_port relay_site_rate";
   const std::string identify =
       " extract_escaping extract_special extract_max_entries extract_max_ratio extract_xattrs "
       "venv_build venv_installer venv_find_links venv_uv venv_module_init venv_limit_s cache "

@@ -22,6 +22,11 @@ class OriginalFile : public Original {
     return count;
   }
 
+  void forget(std::uint64_t bytes) override {
+    const auto length = static_cast<off_t>(bytes);
+    static_cast<void>(::posix_fadvise(fd_.get(), 0, length, POSIX_FADV_DONTNEED));
+  }
+
  private:
   Fd fd_;
   std::string path_;

@@ -10,6 +10,7 @@
 
 #include "common/result.hpp"
 #include "common/wire/relay_board.hpp"
+#include "daemon/worker/relay/peer_socket.hpp"
 
 namespace nodestage {
 
@@ -23,6 +24,13 @@ class Original {
   // Reads at least one byte at `offset`, and returns how many; 0 where the source ends. Can hang as
   // long as its file system does.
   virtual Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) = 0;
+
+  // The time by which it is measured how fast this file system is.
+  [[nodiscard]] virtual RelayClock::time_point now() const { return RelayClock::now(); }
+
+  // Drops what this node's memory has of the first `bytes`, so that the file system is asked for
+  // them.
+  virtual void forget(std::uint64_t bytes) { static_cast<void>(bytes); }
 };
 
 using OpenOriginal =

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <system_error>
@@ -90,6 +91,7 @@ struct RelayBasis {
   RelayClock::time_point begun = RelayClock::now();
   // Until then the upstream is not tried again, since it was silent.
   std::atomic<RelayClock::time_point> upstream_rests_until = RelayClock::time_point();
+  std::atomic<std::uint64_t> read_in_all = 0;  // bytes of originals
 
   [[nodiscard]] std::chrono::seconds silence() const {
     return std::chrono::seconds(order.relay.silence_wait_s);

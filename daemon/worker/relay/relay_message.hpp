@@ -11,6 +11,10 @@
 //   kind 7  ask_directory
 //                  client  as `ask`, for a directory's stream: its size is the fingerprint of what
 //                          is wanted of it (relay_board.hpp), and its offset 0
+//   kind 8  alone  server  text why: read the source for yourself, as this node does, and have
+//   those
+//                          behind you do so (relay_choice.hpp). In place of `begin`. Earlier
+//                          releases take it for a fault, and read the source, too
 //   fields as in common/wire/wire.hpp
 // A data frame has at most k_most_frame_bytes. Anything else is a fault of the other side.
 #pragma once
@@ -34,9 +38,10 @@ enum class RelayMessage : std::uint8_t {
   end = 5,
   leave = 6,
   ask_directory = 7,
+  alone = 8,
 };
 constexpr EnumRange<RelayMessage> range_of(RelayMessage) {
-  return {RelayMessage::ask, RelayMessage::ask_directory};
+  return {RelayMessage::ask, RelayMessage::alone};
 }
 
 // How often a side that has nothing else to say says `alive`.

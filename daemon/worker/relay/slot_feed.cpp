@@ -23,7 +23,8 @@ SlotFeed::SlotFeed(RelayBasis& basis, const Place& place, std::string path,
       path_(std::move(path)),
       identity_(identity),
       ring_({basis.board, place.slot, basis.spool_fd, place.ring, identity.size, basis.patience(),
-             RelayClock::now, place.kind}) {}
+             RelayClock::now, place.kind}),
+      choice_(place.kind == RelayKind::directory ? RelayChoice::relayed : RelayChoice::open) {}
 
 void SlotFeed::stop() {
   stop_ = true;
@@ -38,6 +39,7 @@ void SlotFeed::run() {
 
 void SlotFeed::fail(const std::string& why) {
   log_line("relay: " + shown(path_) + ": " + why);
+  if (choice_ == RelayChoice::open) choose_for_all(RelayChoice::relayed);
   ring_.give_up(why);
   has_ended_ = true;
 }
@@ -52,8 +54,36 @@ Status SlotFeed::feed_file() {
   if (plan.part == RelayPart::off) return Error{0, plan.why};
   if (plan.part == RelayPart::link) try_upstream(plan);
   if (stop_) return stopped();
-  begin_serving("");
+  if (choice_ != RelayChoice::alone) begin_serving("");
+  if (plan.part == RelayPart::head) TRY(look_and_choose(*original));
+  if (choice_ == RelayChoice::alone) return Error{0, alone_why_};
+  choose_for_all(RelayChoice::relayed);
   return read_rest(*original);
+}
+
+// What was in this node's memory does not count, nor the first block, for which the file may have
+// had to be looked for.
+Status SlotFeed::look_and_choose(Original& original) {
+  const std::uint64_t wanted = bytes_to_measure(identity_.size, place_.ring);
+  HeadLook look{wanted, 0, 0, {}};
+  const auto choice = [this, &look] {
+    return choose(look, basis_.order.node_count, basis_.order.relay.site_rate_bytes);
+  };
+  if (choice() != RelayChoice::open) return {};
+  original.forget(wanted);
+  std::vector<std::byte> block(frame_bytes_for(place_.ring));
+  TRY(read_block(original, block, look));
+  look = HeadLook{std::min(wanted, ring_.left()), 0, 0, {}};
+  while (choice() == RelayChoice::open) TRY(read_block(original, block, look));
+  if (choice() != RelayChoice::alone) return {};
+  alone_why_ = alone_text(look, basis_.order.node_count);
+  choose_for_all(RelayChoice::alone);
+  return {};
+}
+
+void SlotFeed::choose_for_all(RelayChoice choice) {
+  choice_ = choice;
+  raise(basis_.board.news);
 }
 
 Status SlotFeed::feed_directory() {
@@ -120,6 +150,7 @@ void SlotFeed::try_upstream(const RelayPlan& plan) {
   const Status status = pull(plan);
   // The spool's fault is not that of the other node; the next write finds it.
   if (status || is_stopped(status.error()) || is_spool_broken_) return;
+  if (choice_ == RelayChoice::alone) return;
   if (status.error().code == ETIMEDOUT) basis_.upstream_rests_until = RelayClock::now() + k_rest;
   leave("node " + plan.node + ": " + status.error().what);
   log_line("relay: " + shown(path_) + ": node '" + shown(plan.node) + "': " + status.error().what +
@@ -138,13 +169,24 @@ Status SlotFeed::pull(const RelayPlan& plan) {
   bool has_begun = false;
   while (!has_begun) {
     TRY_ASSIGN(const auto word, upstream.next());
+    if (word && word->message == RelayMessage::alone) return follow(word->data);
     if (word && word->message != RelayMessage::begin)
       return Error{EPROTO, "the other side does not begin"};
     has_begun = word.has_value();
   }
   has_begun_ = true;
   begin_serving(plan.node);
+  choose_for_all(RelayChoice::relayed);
   return pull_all(upstream);
+}
+
+// The node before reads the source alone, and so does this one.
+Status SlotFeed::follow(std::span<const std::byte> why) {
+  if (place_.kind == RelayKind::directory)
+    return Error{EPROTO, "the other side says something that makes no sense"};
+  alone_why_ = decode_reason(why);
+  choose_for_all(RelayChoice::alone);
+  return Error{0, alone_why_};
 }
 
 Status SlotFeed::pull_all(Upstream& upstream) {
@@ -188,17 +230,28 @@ Result<std::uint64_t> SlotFeed::await_room() {
   return stopped();
 }
 
+// Adds the read to `look`, with the time that the rate of the node takes, and without that of the
+// spool.
+Status SlotFeed::read_block(Original& original, std::vector<std::byte>& block, HeadLook& look) {
+  TRY_ASSIGN(const std::uint64_t room, await_room());
+  const auto into = std::span(block).first(std::min<std::uint64_t>(room, block.size()));
+  const std::uint64_t before = basis_.read_in_all;
+  const auto begun = original.now();
+  TRY_ASSIGN(const std::size_t count, original.read_at(ring_.watermark(), into));
+  if (count == 0) return Error{EIO, shown(path_) + ": ends earlier than it should"};
+  slot().from_storage += count;
+  basis_.read_in_all += count;
+  basis_.rate.take(count, stop_, basis_.stop);
+  look.time += original.now() - begun;
+  look.read += count;
+  look.read_in_all += basis_.read_in_all - before;
+  return ring_.write(into.first(count));
+}
+
 Status SlotFeed::read_rest(Original& original) {
+  HeadLook look{};
   std::vector<std::byte> block(frame_bytes_for(place_.ring));
-  while (!ring_.is_complete()) {
-    TRY_ASSIGN(const std::uint64_t room, await_room());
-    const auto into = std::span(block).first(std::min<std::uint64_t>(room, block.size()));
-    TRY_ASSIGN(const std::size_t count, original.read_at(ring_.watermark(), into));
-    if (count == 0) return Error{EIO, shown(path_) + ": ends earlier than it should"};
-    slot().from_storage += count;
-    basis_.rate.take(count, stop_, basis_.stop);
-    TRY(ring_.write(into.first(count)));
-  }
+  while (!ring_.is_complete()) TRY(read_block(original, block, look));
   return {};
 }
 

@@ -5,6 +5,10 @@
 // before fails, refuses, sends what does not open, or is silent. Readers of the ring notice nothing
 // of that.
 //
+// A head first looks what the file system gives it (relay_choice.hpp). If each node is to read the
+// source for itself, the feed is over: so it is here, and on the nodes behind, which learn it from
+// the one before them.
+//
 // A directory's stream cannot be continued by another node. Without a node before that has it from
 // its start, this node's staging worker copies the directory and writes the stream. Once a stream
 // has begun and breaks, it is over here and for those behind, who start again.
@@ -21,6 +25,7 @@
 
 #include "common/result.hpp"
 #include "daemon/worker/relay/relay_basis.hpp"
+#include "daemon/worker/relay/relay_choice.hpp"
 #include "daemon/worker/relay/relay_message.hpp"
 #include "daemon/worker/relay/spool_ring.hpp"
 #include "daemon/worker/relay/upstream.hpp"
@@ -46,6 +51,10 @@ class SlotFeed {
   // Gives up, in place of run().
   void fail(const std::string& why);
   [[nodiscard]] bool has_ended() const { return has_ended_; }
+  // Of a file; a directory is always relayed. Each change raises `news`.
+  [[nodiscard]] RelayChoice choice() const { return choice_; }
+  // Once the choice is `alone`.
+  [[nodiscard]] const std::string& alone_why() const { return alone_why_; }
 
   [[nodiscard]] bool is_for(const RelayAsk& ask) const {
     return ask.path == path_ && ask.identity == identity_ && ask.kind == place_.kind;
@@ -62,7 +71,11 @@ class SlotFeed {
   void leave(const std::string& why);
   Status pull(const RelayPlan& plan);
   Status pull_all(Upstream& upstream);
+  Status follow(std::span<const std::byte> why);
   Status take(Upstream& upstream, std::span<const std::byte> data);
+  Status look_and_choose(Original& original);
+  void choose_for_all(RelayChoice choice);
+  Status read_block(Original& original, std::vector<std::byte>& block, HeadLook& look);
   Status read_rest(Original& original);
   Result<std::uint64_t> await_room();
   void begin_serving(const std::string& upstream);
@@ -77,6 +90,8 @@ class SlotFeed {
   std::atomic<bool> has_ended_ = false;
   bool is_spool_broken_ = false;
   bool has_begun_ = false;  // something came from the node before
+  std::string alone_why_;
+  std::atomic<RelayChoice> choice_;
 };
 
 }  // namespace nodestage

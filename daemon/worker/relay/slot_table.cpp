@@ -135,6 +135,7 @@ bool SlotTable::has_feed_for(const RelayAsk& ask) {
 std::optional<JoinedFeed> SlotTable::join_feed(const RelayAsk& ask) {
   for (const Entry& entry : entries_) {
     if (!entry.feed || entry.is_retiring || !entry.feed->is_for(ask)) continue;
+    if (entry.feed->choice() == RelayChoice::alone) return JoinedFeed{entry.feed, nullptr};
     if (entry.feed->ring().is_over()) continue;
     if (auto reader = entry.feed->ring().join(ask.offset))
       return JoinedFeed{entry.feed, std::move(reader)};

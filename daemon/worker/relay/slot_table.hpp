@@ -21,7 +21,7 @@ namespace nodestage {
 // A successor's reader, with what it reads.
 struct JoinedFeed {
   std::shared_ptr<SlotFeed> feed;
-  std::unique_ptr<RingReader> reader;
+  std::unique_ptr<RingReader> reader;  // null: each node reads this source for itself
 };
 
 class SlotTable {

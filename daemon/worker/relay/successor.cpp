@@ -15,9 +15,9 @@ using std::chrono::seconds;
 constexpr seconds k_ask_limit{5};
 constexpr seconds k_finish_limit{5};
 // While the source has no slot yet.
-constexpr milliseconds k_join_step{50};
+constexpr milliseconds k_join_step{10};
 constexpr milliseconds k_slow_join_step{200};
-constexpr int k_quick_joins = 40;
+constexpr int k_quick_joins = 200;
 
 }  // namespace
 
@@ -54,12 +54,28 @@ Status Successor::say_alive() {
   return RelayClock::now() < spoken_ + k_alive_step ? Status() : send(RelayMessage::alive, {});
 }
 
-Status Successor::leave(const std::string& why) {
+Status Successor::send_last(RelayMessage message, const std::string& why) {
   reader_ = nullptr;
   const std::string text = encode_reason(why);
-  TRY(send(RelayMessage::leave, std::as_bytes(std::span(text))));
+  TRY(send(message, std::as_bytes(std::span(text))));
   stream_.finish(RelayClock::now() + k_finish_limit);
+  return {};
+}
+
+Status Successor::leave(const std::string& why) {
+  TRY(send_last(RelayMessage::leave, why));
   return Error{0, why};
+}
+
+// Until it is known whether this source is relayed at all.
+Status Successor::await_choice(const SlotFeed& feed) {
+  for (;;) {
+    const std::uint32_t seen = basis_.board.news;
+    if (feed.choice() != RelayChoice::open || feed.has_ended()) return {};
+    TRY(check());
+    TRY(say_alive());
+    await_raise(basis_.board.news, seen, k_alive_step);
+  }
 }
 
 Result<RelayAsk> Successor::receive_ask() {
@@ -124,6 +140,9 @@ Status Successor::serve() {
     return leave(joined.error().what);
   }
   reader_ = joined->reader.get();
+  TRY(await_choice(*joined->feed));
+  if (joined->feed->choice() == RelayChoice::alone)
+    return send_last(RelayMessage::alone, joined->feed->alone_why());
   const std::uint64_t ring = joined->feed->ring().bytes();
   if (const auto bytes = socket_bytes_for(ring); bytes > 0) stream_.bound_buffers(bytes);
   block_.resize(frame_bytes_for(ring));

@@ -30,6 +30,8 @@ class Successor {
   Status serve_from(RingReader& reader);
   Status send_more(RingReader& reader);
   Status send(RelayMessage message, std::span<const std::byte> data);
+  Status await_choice(const SlotFeed& feed);
+  Status send_last(RelayMessage message, const std::string& why);
   Status leave(const std::string& why);
   Status say_alive();
   Status listen();

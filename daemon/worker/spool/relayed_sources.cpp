@@ -28,12 +28,12 @@ bool is_listed(std::string_view type, const std::vector<std::string>& list) {
   });
 }
 
-// Returns whether the source in a slot is there from its start, or will be.
+// Returns whether the source in a slot is there from its start, or will be; or whether it is over,
+// so that another slot would have no more.
 bool has_all(const RelaySlot& slot) {
   const std::uint32_t state = slot.state;
   if (slot.low != 0) return false;
-  if (state == number(RelaySlotState::serving)) return true;
-  return state == number(RelaySlotState::over) && slot.watermark == slot.identity.size;
+  return state == number(RelaySlotState::serving) || state == number(RelaySlotState::over);
 }
 
 bool holds(const RelaySlot& slot, const std::string& path, const RelayIdentity& identity) {

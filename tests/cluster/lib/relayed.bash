@@ -6,10 +6,12 @@
 readonly SIZE=$((24 << 20))
 
 # relay_settings WINDOW [LINE...]: settings of the daemons, with more lines of [relay]. The file system of the
-# cluster's /home stands for one that the network serves, and so does FUSE.
+# cluster's /home stands for one that the network serves, and so does FUSE. It may be a fast one, so it is relayed
+# whatever it gives, unless SITE_RATE is set.
 relay_settings() {
     printf '%s\n' '[relay]' 'least_bytes = "1MiB"' "window = \"$1\"" 'silence_wait = 2' 'patience = 4' \
-        'answer_wait = 20' "file_systems = [\"$(on n1 findmnt -n -o FSTYPE -T /home/alice)\", \"fuse\"]" "${@:2}"
+        'answer_wait = 20' "site_rate = \"${SITE_RATE:-0GiB}\"" \
+        "file_systems = [\"$(on n1 findmnt -n -o FSTYPE -T /home/alice)\", \"fuse\"]" "${@:2}"
 }
 
 # What was halted goes on, and no source is slow any more.
