@@ -49,7 +49,7 @@ inline constexpr char k_peer_refused = 'R';
 struct PeerSettings {
   std::uint32_t port = 0;
   std::uint32_t io_wait_s = 5;           // limit for each connection as a whole
-  std::uint32_t max_connections = 1024;  // incoming; beyond it, the oldest is dropped
+  std::uint32_t max_connections = 1024;  // incoming; beyond it, a silent one is dropped
   std::vector<std::string> addresses;    // "NODE=ADDRESS", one for each address of a node; the
                                          // system resolves other nodes
 };

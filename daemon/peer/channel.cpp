@@ -55,10 +55,13 @@ Offered Channel::offer(const PeerMessage& message) {
   return unsent_.empty() ? send(encode_peer_message(message)) : Offered::full;
 }
 
-void Channel::say(const PeerMessage& message) {
+void Channel::say(const PeerMessage& message, OnSent on_sent) {
   std::string packet = encode_peer_message(message);
-  if (unsent_.empty() && send(packet) == Offered::taken) return;
-  unsent_.push_back(std::move(packet));
+  if (unsent_.empty() && send(packet) == Offered::taken) {
+    if (on_sent) on_sent();
+    return;
+  }
+  unsent_.push_back({std::move(packet), std::move(on_sent)});
   if (unsent_.size() == 1) await_room();
 }
 
@@ -75,7 +78,11 @@ Offered Channel::send(const std::string& packet) {
 void Channel::await_room() {
   socket_.async_wait(asio::posix::stream_descriptor::wait_write, [this](const std::error_code& ec) {
     if (ec) return;
-    while (!unsent_.empty() && send(unsent_.front()) == Offered::taken) unsent_.pop_front();
+    while (!unsent_.empty() && send(unsent_.front().packet) == Offered::taken) {
+      const OnSent on_sent = std::move(unsent_.front().on_sent);
+      unsent_.pop_front();
+      if (on_sent) on_sent();
+    }
     if (!unsent_.empty()) await_room();
   });
 }

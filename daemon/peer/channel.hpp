@@ -29,11 +29,18 @@ class Channel {
 
   // Sends now or drops the message.
   [[nodiscard]] Offered offer(const PeerMessage& message);
-  // Sends now or when there is room, in order.
-  void say(const PeerMessage& message);
+  // Sends now or when there is room, in order, and then calls on_sent.
+  using OnSent = std::function<void()>;
+  void say(const PeerMessage& message, OnSent on_sent = {});
+  // How many messages wait for room.
+  [[nodiscard]] std::size_t unsent() const { return unsent_.size(); }
 
  private:
   enum class Read { packet, nothing, end };
+  struct Unsent {
+    std::string packet;
+    OnSent on_sent;
+  };
   void await_packets();
   void read_packets();
   Read read_packet();
@@ -45,7 +52,7 @@ class Channel {
   OnMessage on_message_;
   OnEnd on_end_;
   std::string packet_;
-  std::deque<std::string> unsent_;
+  std::deque<Unsent> unsent_;
 };
 
 }  // namespace nodestage

@@ -34,6 +34,8 @@ void Connection::time_out(std::chrono::seconds limit) {
     case Awaits::check:
       return end("its credential was not checked" + within +
                  ": do munged and the resolver answer?");
+    case Awaits::daemon:
+      return end("nodestaged did not take its note" + within);
     case Awaits::reply_taken:
       return end("it did not read the answer" + within);
   }
@@ -75,6 +77,8 @@ void Connection::read_credential(std::size_t length) {
         self->on_credential_(self, std::move(self->credential_));
       });
 }
+
+void Connection::await_daemon() { awaits_ = Awaits::daemon; }
 
 void Connection::answer(char reply) {
   if (ended_) return;

@@ -26,13 +26,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(asio::ip::tcp::socket socket, const Address& source);
 
   void start(std::chrono::seconds limit, OnCredential on_credential, OnEnd on_end);
+  void await_daemon();               // the credential is good: the daemon has to take the note
   void answer(char reply);           // k_peer_taken or k_peer_refused; then closes
   void end(const std::string& why);  // like answer(), does nothing once ended
 
   [[nodiscard]] const Address& source() const { return source_; }
 
  private:
-  enum class Awaits { frame, check, reply_taken };
+  enum class Awaits { frame, check, daemon, reply_taken };
   void read_header();
   void take_header(const std::error_code& ec, std::size_t count);
   void read_credential(std::size_t length);

@@ -6,32 +6,45 @@ void Incoming::accept(asio::ip::tcp::socket socket) {
   std::error_code fault;
   const auto source = socket.remote_endpoint(fault);
   if (fault) return;  // closed already
-  if (open_.size() >= limits_.max_connections) {
-    drop_oldest("closed to make room: " + std::to_string(limits_.max_connections) +
-                " connections were open (peer.max_connections)");
-  }
-  open_.push_back(std::make_shared<Connection>(std::move(socket), comparable(source.address())));
-  open_.back()->start(
+  const Number number = next_++;
+  const auto connection =
+      std::make_shared<Connection>(std::move(socket), comparable(source.address()));
+  silent_.emplace(number, Silent{connection, Clock::now()});
+  connection->start(
       limits_.io_wait,
-      [this](const Connection::Self& self, std::string credential) {
-        judge(self, std::move(credential));
+      [this, number](const Connection::Self& self, std::string credential) {
+        judge(number, self, std::move(credential));
       },
-      [this](const Connection::Self& self, const std::string& why) { forget(self, why); });
+      [this, number](const Connection::Self& self, const std::string& why) {
+        forget(number, self, why);
+      });
+}
+
+bool Incoming::has_room() {
+  if (silent_.size() + served_.size() < limits_.max_connections) return true;
+  if (silent_.empty() || Clock::now() - silent_.begin()->second.since < k_grace) return false;
+  drop_oldest("closed to make room: " + std::to_string(limits_.max_connections) +
+              " connections were open (peer.max_connections)");
+  return true;
 }
 
 void Incoming::drop_oldest(const std::string& why) {
-  if (open_.empty()) return;
-  const Connection::Self oldest = open_.front();
+  if (silent_.empty() && served_.empty()) return;
+  const Connection::Self oldest =
+      silent_.empty() ? served_.begin()->second : silent_.begin()->second.connection;
   oldest->end(why);
 }
 
-void Incoming::forget(const Connection::Self& connection, const std::string& why) {
-  open_.remove(connection);
+void Incoming::forget(Number number, const Connection::Self& connection, const std::string& why) {
+  silent_.erase(number);
+  served_.erase(number);
   if (!why.empty()) drops_.report(address_text(connection->source()), why);
 }
 
 // The threads' queue is bounded here, since connections can come and go while checks wait.
-void Incoming::judge(const Connection::Self& connection, std::string credential) {
+void Incoming::judge(Number number, const Connection::Self& connection, std::string credential) {
+  silent_.erase(number);
+  served_.emplace(number, connection);
   if (checking_ >= limits_.max_connections) {
     return refuse(connection, "too many credentials wait to be checked: does munged answer?");
   }
@@ -47,11 +60,11 @@ void Incoming::judge(const Connection::Self& connection, std::string credential)
 // A good note is passed on even if its sender has not waited: its credential is used up.
 void Incoming::settle(const Connection::Self& connection, Result<std::string> payload) {
   if (!payload) return refuse(connection, payload.error().what);
-  if (channel_.offer(PeerReceived{std::move(*payload), address_text(connection->source())}) ==
-      Offered::full) {
+  if (channel_.unsent() >= limits_.max_connections)
     return refuse(connection, "nodestaged is too busy to take its note");
-  }
-  connection->answer(k_peer_taken);
+  connection->await_daemon();
+  channel_.say(PeerReceived{std::move(*payload), address_text(connection->source())},
+               [connection] { connection->answer(k_peer_taken); });
 }
 
 void Incoming::refuse(const Connection::Self& connection, const std::string& why) {

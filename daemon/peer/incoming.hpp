@@ -1,11 +1,14 @@
 // Incoming: the connections of other nodes, and what becomes of their notes. The daemon has a note
 // before its sender hears that it was taken. One thread.
+//
+// When max_connections are open, one that has been silent for k_grace is closed for the next. Those
+// that have sent a whole frame are served first, however many nodes report at the same moment:
+// meanwhile, the kernel keeps the next ones.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
-#include <list>
-#include <memory>
+#include <map>
 
 #include "daemon/peer/background.hpp"
 #include "daemon/peer/channel.hpp"
@@ -14,6 +17,8 @@
 #include "daemon/peer/drop_reports.hpp"
 
 namespace nodestage {
+
+inline constexpr std::chrono::milliseconds k_grace{100};
 
 class Incoming {
  public:
@@ -32,24 +37,34 @@ class Incoming {
         limits_(limits),
         check_(std::move(check)) {}
 
-  // Takes ownership of the connection. Beyond max_connections, the oldest is closed.
+  // Returns whether there is room for one more connection, and may close a silent one for it.
+  [[nodiscard]] bool has_room();
+  // Takes ownership of the connection.
   void accept(asio::ip::tcp::socket socket);
-  // Does nothing when no connection is open.
+  // Closes the oldest one that is silent, else the oldest. Does nothing when none is open.
   void drop_oldest(const std::string& why);
 
  private:
-  void judge(const Connection::Self& connection, std::string credential);
+  using Number = std::uint64_t;  // of a connection: the oldest has the least
+  struct Silent {
+    Connection::Self connection;
+    Clock::time_point since;
+  };
+
+  void judge(Number number, const Connection::Self& connection, std::string credential);
   void settle(const Connection::Self& connection, Result<std::string> payload);
   void refuse(const Connection::Self& connection, const std::string& why);
-  void forget(const Connection::Self& connection, const std::string& why);
+  void forget(Number number, const Connection::Self& connection, const std::string& why);
 
   Background& background_;
   Channel& channel_;
   DropReports drops_;
   Limits limits_;
   Check check_;
-  std::list<Connection::Self> open_;  // oldest first
-  std::size_t checking_ = 0;          // counts connections that were closed meanwhile, too
+  Number next_ = 0;
+  std::map<Number, Silent> silent_;            // have not sent a whole frame
+  std::map<Number, Connection::Self> served_;  // have
+  std::size_t checking_ = 0;                   // counts connections that were closed meanwhile, too
 };
 
 }  // namespace nodestage

@@ -8,6 +8,7 @@ namespace {
 using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds k_pause{100};
+constexpr std::chrono::milliseconds k_pause_for_room{10};  // short: nodes wait
 
 bool is_no_ipv6(const std::error_code& ec) {
   return ec == asio::error::address_family_not_supported ||
@@ -48,13 +49,21 @@ std::error_code Listener::bind(const tcp::endpoint& endpoint) {
 
 std::uint16_t Listener::port() const { return acceptor_.local_endpoint().port(); }
 
-void Listener::serve(OnAccept on_accept, OnFull on_full) {
+void Listener::serve(HasRoom has_room, OnAccept on_accept, OnFull on_full) {
+  has_room_ = std::move(has_room);
   on_accept_ = std::move(on_accept);
   on_full_ = std::move(on_full);
   accept_next();
 }
 
 void Listener::accept_next() {
+  acceptor_.async_wait(tcp::acceptor::wait_read, [this](const std::error_code& ec) {
+    if (ec) return;
+    has_room_() ? accept_one() : pause(k_pause_for_room);
+  });
+}
+
+void Listener::accept_one() {
   acceptor_.async_accept([this](const std::error_code& ec, tcp::socket socket) {
     if (ec == asio::error::operation_aborted) return;
     if (!ec) on_accept_(std::move(socket));
@@ -63,12 +72,12 @@ void Listener::accept_next() {
                          ec == std::errc::too_many_files_open_in_system;
     if (!no_room) return accept_next();
     on_full_();
-    pause();
+    pause(k_pause);
   });
 }
 
-void Listener::pause() {
-  timer_.expires_after(k_pause);
+void Listener::pause(std::chrono::milliseconds time) {
+  timer_.expires_after(time);
   timer_.async_wait([this](const std::error_code& ec) {
     if (!ec) accept_next();
   });

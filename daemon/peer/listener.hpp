@@ -17,6 +17,7 @@ inline constexpr std::chrono::seconds k_port_patience{3};
 class Listener {
  public:
   using OnOpen = std::function<void(const Status&)>;
+  using HasRoom = std::function<bool()>;  // for the next connection, which waits
   using OnAccept = std::function<void(asio::ip::tcp::socket)>;
   using OnFull = std::function<void()>;  // no descriptor is left: close something
 
@@ -31,18 +32,20 @@ class Listener {
   void open(std::uint16_t port, OnOpen on_open);
   [[nodiscard]] std::uint16_t port() const;
 
-  void serve(OnAccept on_accept, OnFull on_full);
+  void serve(HasRoom has_room, OnAccept on_accept, OnFull on_full);
 
  private:
   void try_open(std::uint16_t port, Clock::time_point until);
   std::error_code bind(const asio::ip::tcp::endpoint& endpoint);
   void accept_next();
-  void pause();
+  void accept_one();
+  void pause(std::chrono::milliseconds time);
 
   std::chrono::milliseconds patience_;
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer timer_;
   OnOpen on_open_;
+  HasRoom has_room_;
   OnAccept on_accept_;
   OnFull on_full_;
 };

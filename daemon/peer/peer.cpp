@@ -77,6 +77,7 @@ void Peer::opened(const Status& status) {
   if (parts_.any_port) parts_.any_port(listener_.port());
   channel_.say(PeerListening{});
   listener_.serve(
+      [this] { return incoming_->has_room(); },
       [this](asio::ip::tcp::socket socket) { incoming_->accept(std::move(socket)); },
       [this] { incoming_->drop_oldest("closed: nodestage-peer has no descriptor left"); });
 }
