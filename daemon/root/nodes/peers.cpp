@@ -23,6 +23,9 @@ constexpr std::chrono::seconds k_first_tries{10};
 constexpr std::chrono::seconds k_later_tries{60};
 constexpr std::uint64_t k_try = 0;  // the id of a request without a recipient
 constexpr std::size_t k_max_waiting = 50'000;
+// So many deliveries nodestage-peer gets at a time. It has 256 under way: what it can do next is
+// there, and the note to a large job is not copied for each node at once.
+constexpr std::size_t k_max_given = 512;
 
 // Runs as nodestage-peer's Helper: becomes the unprivileged program.
 int become_carrier(const std::string& program, const std::string& user) {
@@ -148,6 +151,8 @@ void Peers::carrier_ended() {
   carrier_.reset();
   for (const auto& [id, unsent] : std::exchange(unsent_, {}))
     fail_later(unsent.node, "nodestage-peer has exited", unsent.on_sent);
+  for (const Unsent& unsent : std::exchange(ungiven_, {}))
+    fail_later(unsent.node, "nodestage-peer has exited", unsent.on_sent);
 }
 
 // Again and again: `nodestage doctor` shows what comes of it.
@@ -194,11 +199,12 @@ void Peers::from_signer(std::string_view packet) {
   if (found == unsigned_.end()) return;
   const Unsigned request = std::move(found->second);
   unsigned_.erase(found);
+  const auto credential = std::make_shared<const std::string>(std::move(reply->credential));
   for (const std::string& node : request.to) {
     if (!reply->fault.empty()) {
       request.on_sent(node, {PeerFault::Where::here, printable(reply->fault)});
     } else {
-      deliver(node, reply->credential, request.on_sent);
+      deliver({node, request.on_sent, credential});
     }
   }
 }
@@ -249,6 +255,7 @@ void Peers::take(const PeerDelivered& delivered) {
   if (found == unsent_.end()) return;
   const Unsent unsent = std::move(found->second);
   unsent_.erase(found);
+  give_carrier();
   PeerFault fault;
   if (!delivered.fault.empty())
     fault = {PeerFault::Where::there, shortened(printable(delivered.fault), k_shown)};
@@ -281,19 +288,31 @@ void Peers::send(PeerNote note, const OnSent& on_sent) {
 }
 
 void Peers::probe(const std::string& node, OnSent on_sent) {
-  deliver(node, "", std::move(on_sent));
+  deliver({node, std::move(on_sent), std::make_shared<const std::string>()});
 }
 
-void Peers::deliver(const std::string& node, const std::string& credential, OnSent on_sent) {
-  const std::uint64_t id = next_id_++;
-  const bool taken = carrier_ && unsent_.size() < k_max_waiting &&
-                     carrier_->send(encode_peer_message(PeerDeliver{id, node, credential}));
-  if (!taken) return fail_later(node, "nodestage-peer is not running now", on_sent);
-  if (unsent_.empty()) {
-    carrier_spoke_ = loop_.now();
-    loop_.after(k_carrier_look, [this] { watch_carrier(); });
+void Peers::deliver(Unsent unsent) {
+  if (!carrier_ || ungiven_.size() >= k_max_waiting)
+    return fail_later(unsent.node, "nodestage-peer is not running now", unsent.on_sent);
+  ungiven_.push_back(std::move(unsent));
+  give_carrier();
+}
+
+void Peers::give_carrier() {
+  while (!ungiven_.empty() && unsent_.size() < k_max_given) {
+    Unsent next = std::move(ungiven_.front());
+    ungiven_.pop_front();
+    const std::uint64_t id = next_id_++;
+    if (!carrier_->send(encode_peer_message(PeerDeliver{id, next.node, *next.credential}))) {
+      fail_later(next.node, "nodestage-peer is not running now", next.on_sent);
+      continue;
+    }
+    if (unsent_.empty()) {
+      carrier_spoke_ = loop_.now();
+      loop_.after(k_carrier_look, [this] { watch_carrier(); });
+    }
+    unsent_.emplace(id, std::move(next));
   }
-  unsent_.emplace(id, Unsent{node, std::move(on_sent)});
 }
 
 void Peers::fail_later(const std::string& node, const std::string& why, const OnSent& on_sent) {

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -74,6 +75,7 @@ class Peers {
   struct Unsent {  // waits to be taken by the other node
     std::string node;
     OnSent on_sent;
+    std::shared_ptr<const std::string> credential;  // of up to k_max_note_destinations nodes
   };
 
   void start_signer();
@@ -91,7 +93,8 @@ class Peers {
   void carrier_fails(const std::string& why);
   void watch_carrier();
   void fail_later(const std::string& node, const std::string& why, const OnSent& on_sent);
-  void deliver(const std::string& node, const std::string& credential, OnSent on_sent);
+  void deliver(Unsent unsent);
+  void give_carrier();
   std::uint64_t next_sequence();
 
   Loop& loop_;
@@ -112,9 +115,10 @@ class Peers {
   std::chrono::seconds signer_pause_{1};  // before the next start
   std::chrono::seconds carrier_pause_{1};
   std::map<SignId, Unsigned> unsigned_;
-  std::map<std::uint64_t, Unsent> unsent_;
+  std::map<std::uint64_t, Unsent> unsent_;  // nodestage-peer has them
   std::uint64_t next_id_ = 1;
   std::uint64_t sequence_ = 0;
+  std::deque<Unsent> ungiven_;  // nodestage-peer gets them when it has sent others
 };
 
 }  // namespace nodestage
