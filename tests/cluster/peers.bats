@@ -476,34 +476,3 @@ SCRIPT
     wait_until 5 logged n1 "refused"
     assert_idle_clean
 }
-
-# cpu_of NODE: milliseconds of CPU that the processes of the barrier have used there, one line each.
-cpu_of() {
-    on "$1" sh -c 'for name in nodestaged nodestaged-sign nodestage-peer munged; do
-        awk -v name=$name "{ print name, (\$14 + \$15) * 10 }" "/proc/$(pgrep -ox $name)/stat"; done'
-}
-
-# What three real nodes say to each other, and what a thousand cost the first node. Printed, not judged.
-@test "the verdict follows the last of 999 other nodes; what that costs" {
-    local before after first last ready size
-    on n1 tee /tmp/barrier_cost.py <"$BATS_TEST_DIRNAME/lib/barrier_cost.py" >/dev/null
-    on n2 tee /tmp/barrier_cost.py <"$BATS_TEST_DIRNAME/lib/barrier_cost.py" >/dev/null
-    # All of them are n2.
-    reload_daemons "${LIMITS/begin_wait = 10/begin_wait = 60}"$'\n[peer.addresses]\n'"$(printf 'c%04d = "10.213.0.2"\n' $(seq 999))"
-    on n1 python3 /tmp/barrier_cost.py first 900001 20001 1000 >"$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
-    wait_until 20 grep -q waits "$BATS_TEST_TMPDIR/first"
-    # The first node itself is ready by now: it begins after a random delay of up to read.start_jitter.
-    wait_until 20 logged n1 "job=900001.0 .*role=daemon: ready"
-    before=$(cpu_of n1)
-    read -r first last size < <(on n2 python3 /tmp/barrier_cost.py others 900001 1000 10.213.0.1)
-    wait
-    after=$(cpu_of n1)
-    ready=$(sed -n 's/^ready //p' "$BATS_TEST_TMPDIR/first")
-    [ -n "$ready" ]
-    wait_until 10 logged n1 "job=900001.0 .*all nodes are ready"
-    echo "# 999 notes, $size bytes, in $(bc <<<"($last - $first) * 1000 / 1") ms;" \
-        "all ready $(bc <<<"($ready - $last) * 1000 / 1") ms after the last was taken" >&3
-    echo "# CPU of n1, ms: $(join <(sort <<<"$before") <(sort <<<"$after") | awk '{ printf "%s %d  ", $1, $3 - $2 }')" >&3
-    reload_daemons "$LIMITS"
-    assert_idle_clean
-}
