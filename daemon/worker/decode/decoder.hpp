@@ -6,6 +6,8 @@
 //   coding  in parallel                            memory in addition to the blocks
 //   plain   reading                                none
 //   gzip    members with a size field (bgzip)      0.1 MiB per thread
+//           other members, in pieces of up to      1.5 MiB and 3 blocks per piece, and 0.5 MiB per
+//           1 MiB, if the file is large            thread
 //   zstd    frames of at most a third of the       the window and 0.3 MiB per thread; a larger
 //           memory, with a window up to 8 MiB      window (at most 128 MiB) for one thread
 //   bzip2   blocks                                 4.7 MiB per thread
@@ -35,6 +37,9 @@ struct DecoderLimits {
   // For blocks that are read, decoded, and held, and for the decoders' own memory except one large
   // window (above). Less than 32 MiB counts as 32 MiB; bzip2 takes at least 48 MiB.
   std::size_t memory = std::size_t{64} << 20;
+  // Of one gzip stream that several threads decode: the compressed bytes that one of them takes,
+  // for tests. 0: as the memory allows, and no file of less than four times as much is decoded so.
+  std::size_t gzip_chunk = 0;
 };
 
 // Several members, streams, or frames in one file are one stream, as in gzip(1) and similar

@@ -56,19 +56,33 @@ std::size_t FrameReader::fill(std::span<std::byte> out, const std::function<bool
 std::size_t FrameReader::step(std::span<std::byte> out) {
   if (const auto held = input_.ensure(1); !held) return failed(held.error());
   const Bytes in = input_.front();
-  auto step = codec_->decode(in, out);
-  if (!step) {
-    const Codec::Step& before = codec_->before_fault();
-    return failed(faults_.of_codec(input_.offset() + before.consumed, step.error()),
-                  before.produced);
-  }
+  const auto step = decode(in, out);
+  if (!step) return failed(step.error(), codec_->before_fault().produced);
   if (step->consumed == 0 && step->produced == 0 && !step->frame_ended) {
     if (in.empty()) return failed(faults_.cut_off(input_.offset()));
     return failed(faults_.damaged_at(input_.offset(), "its end cannot be found"));
   }
   input_.skip(step->consumed);
-  if (step->frame_ended) place_ = Place::between_frames;
   return step->produced;
+}
+
+std::size_t FrameReader::flush(std::span<std::byte> out) {
+  std::size_t done = 0;
+  while (done < out.size() && fault_ && place_ == Place::in_frame) {
+    const auto step = decode({}, out.subspan(done));
+    if (!step) return done + failed(step.error(), codec_->before_fault().produced);
+    if (step->produced == 0) break;
+    done += step->produced;
+  }
+  return done;
+}
+
+Result<Codec::Step> FrameReader::decode(Bytes in, std::span<std::byte> out) {
+  auto step = codec_->decode(in, out);
+  if (!step)
+    return faults_.of_codec(input_.offset() + codec_->before_fault().consumed, step.error());
+  if (step->frame_ended) place_ = Place::between_frames;
+  return step;
 }
 
 }  // namespace nodestage

@@ -28,7 +28,16 @@ class FrameReader {
   // frame, `leave` may return true to stop before it. Returns fewer bytes than `out` has in that
   // case, at the end, and before a fault, which fault() returns.
   std::size_t fill(std::span<std::byte> out, const std::function<bool()>& leave = {});
+  // The same without input: what the codec still holds of what it was given.
+  std::size_t flush(std::span<std::byte> out);
   [[nodiscard]] const Status& fault() const { return fault_; }
+  // After a fault of the input that was no real one: fill() goes on where it was.
+  void resume() { fault_ = {}; }
+  // Goes on within a frame, at which the caller has set the codec and the input.
+  void enter_frame() {
+    resume();
+    place_ = Place::in_frame;
+  }
   [[nodiscard]] bool is_at_end() const { return place_ == Place::at_end; }
 
   // At the end: where what was ignored begins in the file.
@@ -36,6 +45,7 @@ class FrameReader {
 
  private:
   std::size_t step(std::span<std::byte> out);
+  Result<Codec::Step> decode(Bytes in, std::span<std::byte> out);
   std::size_t failed(Error error, std::size_t produced = 0) {
     fault_ = std::move(error);
     return produced;

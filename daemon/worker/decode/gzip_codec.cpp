@@ -26,6 +26,7 @@ class GzipHeader {
     return used;
   }
   [[nodiscard]] bool is_complete() const { return field_ == Field::none; }
+  void complete() { field_ = Field::none; }
 
  private:
   enum class Field { fixed, extra_size, extra, name, comment, header_crc, none };
@@ -91,12 +92,20 @@ class GzipHeader {
   std::uint32_t crc_ = 0;
 };
 
-class Gzip final : public Codec {
+class Gzip final : public GzipCodec {
  public:
   Status begin_frame() override {
     header_ = {};
     inflater_.begin(Inflater::Trailer::gzip);
     return {};
+  }
+
+  void begin_between(const Inflater::Between& from, std::byte byte, Bytes window) override {
+    header_.complete();
+    inflater_.begin_between(from, byte, window);
+  }
+  [[nodiscard]] std::optional<Inflater::Between> between() const override {
+    return header_.is_complete() ? inflater_.between() : std::nullopt;
   }
 
   Result<Step> decode(Bytes in, std::span<std::byte> out) override {
@@ -125,6 +134,8 @@ class Gzip final : public Codec {
 }  // namespace
 
 std::unique_ptr<Codec> make_gzip_codec(CodecLimits) { return std::make_unique<Gzip>(); }
+
+std::unique_ptr<GzipCodec> make_gzip_codec_between() { return std::make_unique<Gzip>(); }
 
 Error inflate_fault(Inflater::State state) {
   return {0, state == Inflater::State::wrong_checksum ? "gzip checksum" : "gzip data"};

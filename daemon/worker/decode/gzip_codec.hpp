@@ -6,6 +6,16 @@
 
 namespace nodestage {
 
+// A member may also be decoded from the start of any of its blocks.
+class GzipCodec : public Codec {
+ public:
+  // Instead of begin_frame(); as Inflater::begin_between().
+  virtual void begin_between(const Inflater::Between& from, std::byte byte, Bytes window) = 0;
+  [[nodiscard]] virtual std::optional<Inflater::Between> between() const = 0;
+};
+
+std::unique_ptr<GzipCodec> make_gzip_codec_between();
+
 // The Codec's fault for a State that is one.
 Error inflate_fault(Inflater::State state);
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -29,8 +30,20 @@ class Inflater {
   Inflater& operator=(const Inflater&) = delete;
   ~Inflater();
 
+  // Between two blocks of a gzip member's data.
+  struct Between {
+    unsigned bits_left;  // of what was given, not used yet: the first of them begins the next block
+    std::uint32_t crc;   // of the member's data so far
+    std::uint32_t size;  // likewise, modulo 2^32
+  };
+
   // Call it before each piece of data.
   void begin(Trailer trailer);
+  // The same for the rest of a gzip member's data, whose block begins with the last `bits_left`
+  // bits of `byte`, and goes on with what is given next. `window`: what precedes, up to 32 KiB.
+  // Only if can_begin_between().
+  void begin_between(const Between& from, std::byte byte, Bytes window);
+  static bool can_begin_between();
   // Both are borrowed until they are used up, and have less than 4 GiB.
   void give(Bytes in);
   void set_room(std::span<std::byte> out);
@@ -41,6 +54,8 @@ class Inflater {
   [[nodiscard]] State run_whole();
 
   [[nodiscard]] bool has_ended() const;
+  // Nothing: it is not between two blocks, or has not used or returned everything.
+  [[nodiscard]] std::optional<Between> between() const;
   // Bytes that were given and do not belong to the data, or were not looked at yet.
   [[nodiscard]] std::size_t input_left() const;
   [[nodiscard]] std::size_t room_left() const;

@@ -25,6 +25,33 @@ void Inflater::begin(Trailer trailer) {
   library_->holds_input = false;
 }
 
+bool Inflater::can_begin_between() { return true; }
+
+void Inflater::begin_between(const Between& from, std::byte byte, Bytes window) {
+  begin(Trailer::gzip);
+  inflate_state& state = library_->state;
+  state.read_in = std::to_integer<std::uint64_t>(byte) >> (8 - from.bits_left);
+  state.read_in_length = static_cast<std::int32_t>(from.bits_left);
+  state.crc = from.crc;
+  state.total_out = from.size;
+  // As above, it does not write to it.
+  ::isal_inflate_set_dict(&state,
+                          reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(window.data())),
+                          static_cast<std::uint32_t>(window.size()));
+}
+
+// A header of which there is only a part is kept whole, and read again when there is more.
+std::optional<Inflater::Between> Inflater::between() const {
+  const inflate_state& state = library_->state;
+  const bool is_between =
+      state.block_state == ISAL_BLOCK_NEW_HDR || state.block_state == ISAL_BLOCK_HDR;
+  if (!is_between || state.avail_in > 0 || state.tmp_out_valid != state.tmp_out_processed ||
+      state.copy_overflow_length > 0 || state.write_overflow_len > 0)
+    return std::nullopt;
+  const auto bits = static_cast<unsigned>(state.read_in_length + 8 * state.tmp_in_size);
+  return Between{bits, state.crc, state.total_out};
+}
+
 void Inflater::give(Bytes in) {
   // ISA-L takes a pointer to non-const input, to which it does not write.
   library_->state.next_in = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(in.data()));

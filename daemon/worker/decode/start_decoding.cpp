@@ -5,6 +5,7 @@
 
 #include "daemon/worker/decode/bzip2_parts.hpp"
 #include "daemon/worker/decode/codecs.hpp"
+#include "daemon/worker/decode/gzip_parts.hpp"
 #include "daemon/worker/decode/part_decoding.hpp"
 
 namespace nodestage {
@@ -15,6 +16,14 @@ constexpr unsigned k_reads_in_flight = 8;
 constexpr std::size_t k_input_blocks = 16;  // of a compressed file
 constexpr std::size_t k_serial_depth = 6;   // blocks that one thread may be ahead
 constexpr std::size_t k_spare_blocks = 4;   // being made, joined (bzip2), continued, and handed out
+constexpr std::size_t k_gzip_blocks = 3;    // of a chunk
+constexpr std::size_t k_gzip_thread = k_mib / 2;  // its decoder's tables and windows
+constexpr std::size_t k_gzip_parts_more = 3;      // than threads: made, joined, and one to spare
+constexpr std::size_t k_gzip_sample = k_mib / 8;
+// From how many threads on, and up to which growth, chunks pay. They take a third more processor
+// time than ISA-L for data that hardly compress, and more than twice as much for text.
+constexpr unsigned k_least_gzip_threads = 3;
+constexpr double k_most_growth = 1.25;
 constexpr std::size_t k_bzip2_part = 6 * k_mib;  // with its thread, block and compressed block
 
 // Returns a power of two. Larger blocks exceed the processor's caches, and were slower.
@@ -65,14 +74,15 @@ class Start {
         first_(std::move(first)),
         coding_(coding),
         threads_(std::max(limits.threads, 1U)),
+        gzip_chunk_(limits.gzip_chunk),
         memory_(std::max(limits.memory, 32 * k_mib)),
         // A bzip2 block has up to 900,000 bytes and should be decoded by one thread.
         shares_(memory_, coding == Coding::bzip2 ? k_mib : k_mib / 2) {}
 
-  // The place to choose a decoder of one gzip stream by many threads.
   Result<std::unique_ptr<Decoding>> run() {
     if (coding_ == Coding::plain) return plain();
     if (coding_ == Coding::bzip2 && threads_ > 1) return bzip2();
+    if (coding_ == Coding::gzip && may_be_in_chunks()) return gzip();
     const std::size_t blocks = k_serial_depth * shares_.block_bytes;
     auto codec = make_codec(coding_, {threads_, shares_.rest - std::min(shares_.rest, blocks)});
     const auto make_whole = codec_of(coding_).make_whole;
@@ -112,6 +122,59 @@ class Start {
     return PartDecoding::start(std::move(parts), threads_, depth);
   }
 
+  [[nodiscard]] GzipSizes gzip_sizes() const {
+    return {gzip_chunk_ > 0 ? gzip_chunk_ : shares_.block_bytes, k_gzip_blocks};
+  }
+
+  // As many as the memory allows.
+  [[nodiscard]] unsigned gzip_threads() const {
+    const GzipSizes sizes = gzip_sizes();
+    const std::size_t part =
+        sizes.chunk + sizes.beyond() + sizes.blocks_of_chunk * shares_.block_bytes;
+    const std::size_t more = std::min(shares_.rest, k_gzip_parts_more * part);
+    const std::size_t most = (shares_.rest - more) / (part + k_gzip_thread);
+    return static_cast<unsigned>(std::min<std::size_t>(threads_, most));
+  }
+
+  // One gzip stream, by several threads. Members of which the sizes are known need no search.
+  [[nodiscard]] bool may_be_in_chunks() const {
+    const bool is_test = gzip_chunk_ > 0;
+    if (!Inflater::can_begin_between() || gzip_threads() < (is_test ? 2 : k_least_gzip_threads) ||
+        source_.size() < 4 * gzip_sizes().chunk)
+      return false;
+    CompressedInput input = first_input();
+    return !codec_of(coding_).make_whole(1)->may_begin(input) && (is_test || grows_little());
+  }
+
+  [[nodiscard]] CompressedInput first_input() const {
+    return {0, [this, i = std::size_t{0}]() mutable {
+              return Result<Slice>(i < first_.size() ? first_[i++] : Slice());
+            }};
+  }
+
+  // By a sample. ISA-L may have taken a little that it has not decoded yet.
+  [[nodiscard]] bool grows_little() const {
+    CompressedInput input = first_input();
+    const DecodeFaults faults(source_, coding_);
+    FrameReader reader(input, coding_, make_codec(coding_), faults);
+    std::vector<std::byte> room(k_gzip_sample);
+    std::size_t decoded = 0;
+    const auto is_over = [&] {
+      return input.offset() >= k_gzip_sample || decoded >= 2 * k_gzip_sample;
+    };
+    for (std::size_t bytes = 1; bytes > 0 && !is_over(); decoded += bytes)
+      bytes = reader.fill(room);
+    return static_cast<double>(decoded) <= k_most_growth * static_cast<double>(input.offset());
+  }
+
+  Result<std::unique_ptr<Decoding>> gzip() {
+    const unsigned threads = gzip_threads();
+    const std::size_t depth = threads + k_gzip_parts_more - 1;
+    TRY_ASSIGN(auto from, store((depth + 1) * k_gzip_blocks));
+    auto parts = std::make_unique<GzipParts>(std::move(from), gzip_sizes(), depth + 2);
+    return PartDecoding::start(std::move(parts), threads, depth);
+  }
+
   Result<std::unique_ptr<Decoding>> bzip2() {
     const auto threads =
         static_cast<unsigned>(std::clamp<std::size_t>(shares_.rest / k_bzip2_part, 2, threads_));
@@ -124,6 +187,7 @@ class Start {
   std::vector<Slice> first_;
   const Coding coding_;
   const unsigned threads_;
+  const std::size_t gzip_chunk_;
   const std::size_t memory_;
   const Shares shares_;
 };

@@ -55,6 +55,11 @@ void Inflater::begin(Trailer trailer) {
   give({});
 }
 
+// zlib does not take the checksum of what precedes.
+bool Inflater::can_begin_between() { return false; }
+void Inflater::begin_between(const Between&, std::byte, Bytes) { begin(Trailer::gzip); }
+std::optional<Inflater::Between> Inflater::between() const { return std::nullopt; }
+
 void Inflater::give(Bytes in) {
   // zlib takes a pointer to non-const input, to which it does not write.
   library_->stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));

@@ -1,0 +1,61 @@
+// DeflateChunk: deflate data from the middle of a stream, decoded without what precedes them.
+//
+// The decoder searches for a block and begins there. What a match repeats from before that block is
+// not known yet: such bytes are marks, which say where in the window of 32 KiB they lie. As soon as
+// a window is free of marks, a block's end is where plain bytes begin.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "daemon/worker/decode/deflate_blocks.hpp"
+#include "daemon/worker/decode/deflate_search.hpp"
+#include "daemon/worker/decode/ordered_parts.hpp"
+
+namespace nodestage {
+
+class DeflateChunk {
+ public:
+  // Decodes whole blocks into the memory of `blocks`: from the first one that is found before the
+  // bit `limit`, up to the first one that begins there or later. It ends before that at the last
+  // block of the stream, at a fault, and where data or memory end. False: nothing was decoded.
+  bool decode(Bytes data, std::uint64_t limit, std::vector<Part::Block> blocks);
+
+  // Where it began and ended, in bits. It may begin at any of `zeros_before` bits before.
+  [[nodiscard]] const BlockStart& begin() const { return begin_; }
+  [[nodiscard]] std::uint64_t end() const { return at_.bit; }
+  // The memory did not suffice.
+  [[nodiscard]] bool is_too_large() const { return is_too_large_; }
+  // Of the memory: how much has been filled.
+  [[nodiscard]] std::size_t filled() const;
+
+  // Puts the bytes of `window` in place of the marks. The blocks are what was decoded. Nothing:
+  // there are marks for bytes before the window, so the data are damaged, or were no block.
+  std::optional<std::vector<Part::Block>> resolve(Bytes window);
+
+ private:
+  struct Place {
+    std::uint64_t bit = 0;
+    std::size_t blocks = 0;  // begun
+    std::size_t size = 0;    // of the last one
+    std::size_t marked = 0;  // blocks, with two bytes for each of the data's
+  };
+  template <class Symbol>
+  using Blocks = DeflateBlocks<Deflate, Symbol>;
+
+  bool decode_from(Bytes data, std::uint64_t limit);
+  template <class Symbol>
+  bool run(Blocks<Symbol>& from, Bytes data, std::uint64_t limit);
+  bool append(Bytes bytes);
+  void cut();
+
+  std::vector<Part::Block> blocks_;
+  std::size_t begun_ = 0;
+  std::size_t marked_ = 0;
+  BlockStart begin_{};
+  Place at_;
+  bool is_too_large_ = false;
+};
+
+}  // namespace nodestage

@@ -1,0 +1,178 @@
+#include "daemon/worker/decode/deflate_search.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "daemon/worker/decode/deflate_formats.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr unsigned k_most_zeros = 7;
+constexpr std::size_t k_code_lengths_count = std::size(k_code_length_order);
+constexpr unsigned k_dynamic = 4;  // the first three bits: not the last one, codes of its own
+
+// Bits in the order of deflate data. Behind the end there are zeros.
+class BitView {
+ public:
+  explicit BitView(Bytes data) : data_(data) {}
+
+  // At least 57 bits; what is above them is not defined.
+  [[nodiscard]] std::uint64_t at(std::uint64_t bit) const {
+    std::uint64_t value = 0;
+    const std::size_t byte = bit / 8;
+    if (byte + sizeof value <= data_.size()) {
+      std::memcpy(&value, &data_[byte], sizeof value);
+      if constexpr (std::endian::native == std::endian::big) value = __builtin_bswap64(value);
+    } else {
+      for (std::size_t i = data_.size(); i-- > byte;)
+        value = value << 8 | std::to_integer<std::uint64_t>(data_[i]);
+    }
+    return value >> bit % 8;
+  }
+  [[nodiscard]] std::uint64_t size() const { return 8 * std::uint64_t{data_.size()}; }
+
+ private:
+  Bytes data_;
+};
+
+// How much of a code of the longest length `longest` the codes take: all of it is 1 << longest.
+constexpr std::uint32_t share(unsigned bits, unsigned longest) {
+  return bits == 0 ? 0 : std::uint32_t{1} << (longest - bits);
+}
+
+// Of four lengths of three bits each: the sum of their shares. (Seven bits are the longest code.)
+constexpr std::array<std::uint16_t, 1U << 12> four_shares() {
+  std::array<std::uint16_t, 1U << 12> sums{};
+  for (unsigned four = 0; four < sums.size(); ++four)
+    for (unsigned i = 0; i < 4; ++i)
+      sums[four] = static_cast<std::uint16_t>(sums[four] + share(four >> 3 * i & 7, 7));
+  return sums;
+}
+constexpr auto k_four_shares = four_shares();
+
+// A block's header at a bit: whether all of its codes are complete, and nothing else is wrong.
+class DynamicHeader {
+ public:
+  DynamicHeader(const BitView& view, std::uint64_t bit) : view_(view), bit_(bit) {}
+
+  bool is_right() {
+    const std::uint64_t head = view_.at(bit_);
+    if ((head & 7) != k_dynamic) return false;
+    literals_ = 257 + (head >> 3 & 31);
+    distances_ = 1 + (head >> 8 & 31);
+    if (literals_ > Deflate::k_most_literals || distances_ > Deflate::k_most_distances)
+      return false;
+    const std::size_t count = 4 + (head >> 13 & 15);
+    bit_ += 17;
+    // 19 × 3 bits, of which those that are not there count as 0.
+    const std::uint64_t lengths = view_.at(bit_) & ((std::uint64_t{1} << 3 * count) - 1);
+    std::uint32_t used = 0;
+    for (unsigned i = 0; i < 60; i += 12) used += k_four_shares[lengths >> i & 0xfff];
+    if (used != 1U << 7) return false;
+    bit_ += 3 * count;
+    return are_code_lengths_right(lengths, count) && bit_ <= view_.size();
+  }
+
+ private:
+  bool are_code_lengths_right(std::uint64_t packed, std::size_t count) {
+    std::array<std::uint8_t, k_code_lengths_count> bits{};
+    for (std::size_t i = 0; i < count; ++i)
+      bits[k_code_length_order[i]] = static_cast<std::uint8_t>(packed >> 3 * i & 7);
+    thread_local DistanceCode code;
+    code.set(bits, k_code_lengths);
+    const std::size_t all = literals_ + distances_;
+    std::array<std::uint8_t, k_deflate_symbols + k_deflate_distances> lengths{};
+    for (std::size_t at = 0; at < all;) {
+      if (bit_ > view_.size()) return false;
+      const std::uint64_t next = view_.at(bit_);
+      const CodedSymbol symbol = code.table().at(next);
+      const std::uint64_t extra = next >> symbol.bits() & ((1U << symbol.extra()) - 1);
+      bit_ += symbol.bits() + symbol.extra();
+      if (symbol.is(CodedSymbol::Kind::literal)) {
+        lengths[at++] = static_cast<std::uint8_t>(symbol.value());
+        continue;
+      }
+      const bool is_previous = symbol.extra() == k_previous_extra;
+      const std::size_t repeated = symbol.value() + extra;
+      if ((is_previous && at == 0) || repeated > all - at) return false;
+      std::fill_n(lengths.begin() + static_cast<std::ptrdiff_t>(at), repeated,
+                  is_previous ? lengths[at - 1] : std::uint8_t{0});
+      at += repeated;
+    }
+    return lengths[k_end_of_block] > 0 && are_complete(std::span(lengths).first(all));
+  }
+
+  [[nodiscard]] bool are_complete(std::span<const std::uint8_t> lengths) const {
+    constexpr std::uint32_t k_all = std::uint32_t{1} << k_longest_code;
+    std::uint32_t literals = 0;
+    for (const std::uint8_t bits : lengths.first(literals_))
+      literals += share(bits, k_longest_code);
+    if (literals != k_all) return false;
+    std::uint32_t distances = 0;
+    std::size_t used = 0;
+    for (const std::uint8_t bits : lengths.subspan(literals_)) {
+      distances += share(bits, k_longest_code);
+      used += bits > 0 ? 1 : 0;
+    }
+    return distances == k_all || used <= 1;
+  }
+
+  const BitView& view_;
+  std::uint64_t bit_;
+  std::size_t literals_ = 0;
+  std::size_t distances_ = 0;
+};
+
+// The stored block whose length is at this byte: how many bytes it has.
+std::optional<std::size_t> stored_at(const BitView& view, std::uint64_t byte) {
+  if (8 * (byte + 4) > view.size()) return std::nullopt;
+  const std::uint64_t word = view.at(8 * byte);
+  const std::size_t size = word & 0xffff;
+  if ((word >> 16 & 0xffff) != (~word & 0xffff)) return std::nullopt;
+  return size;
+}
+
+bool is_good_stored(const BitView& view, std::uint64_t byte, std::size_t size) {
+  const std::uint64_t behind = 8 * (byte + 4 + size);
+  if (behind + 40 > view.size()) return false;
+  if ((view.at(behind) & 7) == 0) return stored_at(view, behind / 8 + 1).has_value();
+  return DynamicHeader(view, behind).is_right();
+}
+
+// `from`: of the search, before which nothing is looked at.
+unsigned zeros_before(const BitView& view, std::uint64_t bit, std::uint64_t from) {
+  unsigned zeros = 0;
+  while (zeros < k_most_zeros && bit > from + zeros && (view.at(bit - zeros - 1) & 1) == 0) ++zeros;
+  return zeros;
+}
+
+}  // namespace
+
+std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64_t end) {
+  const BitView view(data);
+  end = std::min(end, view.size());
+  for (std::uint64_t bit = from; bit < end;) {
+    // Eight bits or fewer, up to the end of the byte: which of them may begin a block.
+    const std::uint64_t next = view.at(bit);
+    const std::uint64_t stop = std::min(end, bit - bit % 8 + 8);
+    for (std::uint64_t i = 0; bit + i < stop; ++i) {
+      const std::uint64_t head = next >> i;
+      if ((bit + i) % 8 == 5 && (head & 7) == 0) {
+        const std::uint64_t byte = (bit + i + 3) / 8;
+        const auto size = stored_at(view, byte);
+        if (size && is_good_stored(view, byte, *size))
+          return BlockStart{bit + i, zeros_before(view, bit + i, from)};
+      }
+      if ((head & 7) == k_dynamic && (head >> 3 & 31) < 30 && (head >> 8 & 31) < 30 &&
+          DynamicHeader(view, bit + i).is_right())
+        return BlockStart{bit + i, 0};
+    }
+    bit = stop;
+  }
+  return std::nullopt;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,22 @@
+// Where a block of deflate data (RFC 1951) begins, searched for in the middle of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "daemon/worker/basis/bytes.hpp"
+
+namespace nodestage {
+
+struct BlockStart {
+  std::uint64_t bit;
+  // Of a stored block: it may begin as well at any of so many bits before this one, all of them 0.
+  unsigned zeros_before;
+};
+
+// Searches `data` from `from` on, up to the bit `end`, for a block that is not the last one, and
+// has codes of its own or stored bytes that another such block follows. Bytes that look like it may
+// be none, which is rare.
+std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64_t end);
+
+}  // namespace nodestage

@@ -1,0 +1,241 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "daemon/worker/decode/gzip_parts.hpp"
+#include "daemon/worker/decode/part_decoding.hpp"
+#include "gzip_bytes.hpp"
+
+using namespace nodestage;
+using gzip_bytes::k_packed;
+using gzip_bytes::member;
+using gzip_bytes::next_random;
+using gzip_bytes::Packed;
+
+namespace {
+
+constexpr std::size_t k_chunk = 9'000;
+constexpr std::size_t k_undefined = 512;
+
+// Both ways to decode one file.
+class TwoWays {
+ public:
+  Decoded one, many;
+
+  TwoWays(DecodeRun& run, const std::string& packed, std::size_t chunk = k_chunk) {
+    write_file(run.scratch / "y", packed);
+    run.limits.threads = 1;
+    one = run.decode("y");
+    run.limits.threads = 3;
+    run.limits.gzip_chunk = chunk;
+    many = run.decode("y");
+  }
+  // Before a fault, ISA-L may return a few bytes that it has not decoded.
+  [[nodiscard]] bool are_alike() const {
+    if (one.fault != many.fault || one.note != many.note) return false;
+    if (one.fault.empty()) return one.data == many.data;
+    const std::size_t least = std::min(one.data.size(), many.data.size());
+    const std::size_t sure = least - std::min(least, k_undefined);
+    return one.data.compare(0, sure, many.data, 0, sure) == 0 &&
+           std::max(one.data.size(), many.data.size()) - least <= k_undefined;
+  }
+};
+
+struct Joined {
+  std::string data;
+  std::string fault;
+  std::uint64_t chunks;
+};
+
+Joined join(DecodeRun& run, const std::string& packed, const GzipSizes& sizes,
+            std::size_t block = std::size_t{512} * 1024) {
+  write_file(run.scratch / "y", packed);
+  RateLimit rate(-1);
+  Meter meter(rate, run.stop);
+  auto source = Source::open(run.scratch / "y", meter);
+  REQUIRE(source);
+  auto store = std::make_unique<DecodeStore>(*source, std::vector<Slice>(), Coding::gzip,
+                                             ReadAheadLimits{4096, 64, 2}, block, 60);
+  REQUIRE(store->blocks.start());
+  auto parts = std::make_unique<GzipParts>(std::move(store), sizes, 7);
+  const GzipParts& made = *parts;
+  auto decoding = PartDecoding::start(std::move(parts), 3, 5);
+  REQUIRE(decoding);
+  Joined joined{};
+  for (;;) {
+    const auto slice = (*decoding)->next();
+    if (!slice) joined.fault = slice.error().text();
+    if (!slice || slice->empty()) break;
+    joined.data += DecodeRun::text(slice->bytes());
+  }
+  joined.chunks = made.joined();
+  return joined;
+}
+
+}  // namespace
+
+TEST_CASE("gzip in chunks: every kind of data and of blocks is as one thread decodes it") {
+  DecodeRun run;
+  const std::string kinds[] = {sample(400'000), gzip_bytes::noise(300'000),
+                               gzip_bytes::words(900'000), gzip_bytes::images(400'000),
+                               sample(90'000) + std::string(3'000'000, '\0') + sample(200'000)};
+  for (const std::string& data : kinds) {
+    for (const Packed& packed : k_packed) {
+      for (const std::size_t chunk :
+           {std::size_t{3'001}, std::size_t{9'000}, std::size_t{40'000}}) {
+        INFO(std::string(packed.name) << ", chunks of " << chunk);
+        const TwoWays ways(run, member(data, packed), chunk);
+        CHECK(ways.many.fault == "");
+        CHECK((ways.many.data == data));
+      }
+    }
+  }
+}
+
+TEST_CASE("gzip in chunks: they are found, and count") {
+  if (!Inflater::can_begin_between()) return;  // a build with zlib
+  DecodeRun run;
+  struct Expected {
+    Packed packed;
+    std::string data;
+    std::size_t least;
+  };
+  // Blocks of these sizes begin in nearly each of the chunks.
+  const Expected all[] = {
+      {{"images", 6, 4}, gzip_bytes::images(1'000'000), 60},
+      {{"words", 6, 2}, gzip_bytes::words(3'000'000), 30},
+      {{"noise, stored", 6, 1}, gzip_bytes::noise(600'000), 30},
+      {{"flushed", 6, 8, Z_DEFAULT_STRATEGY, Z_SYNC_FLUSH, 4'000},
+       gzip_bytes::words(3'000'000),
+       30},
+  };
+  for (const Expected& expected : all) {
+    CAPTURE(std::string(expected.packed.name));
+    const std::string packed = member(expected.data, expected.packed);
+    const Joined joined = join(run, packed, {10'000, 3});
+    CHECK(joined.fault == "");
+    CHECK((joined.data == expected.data));
+    CHECK(joined.chunks >= expected.least);
+  }
+}
+
+TEST_CASE("gzip in chunks: what becomes larger than a chunk's memory is decoded all the same") {
+  DecodeRun run;
+  const std::string data =
+      gzip_bytes::words(1'500'000) + std::string(2'000'000, 'x') + gzip_bytes::images(300'000);
+  for (const std::size_t block : {std::size_t{4'096}, std::size_t{40'960}}) {
+    const Joined joined = join(run, member(data, {"", 6, 1}), {20'000, 2}, block);
+    CHECK(joined.fault == "");
+    CHECK((joined.data == data));
+  }
+}
+
+TEST_CASE("gzip in chunks: members, empty ones, padding and what is behind") {
+  DecodeRun run;
+  const std::string data = gzip_bytes::images(60'000);
+  const std::string none = member("", k_packed[1]);
+  std::string all;
+  std::string expected;
+  for (int i = 0; i < 12; ++i) {
+    const std::string some = gzip_bytes::words(static_cast<std::size_t>(3'000 * i));
+    all += none + member(data, k_packed[static_cast<std::size_t>(i)]) + none +
+           member(some, {"", 6, 1});
+    expected += data + some;
+  }
+  for (const std::string& behind :
+       {std::string(), std::string(100, '\0'), std::string(100'000, '\0') + none,
+        std::string("junk"), std::string(30'000, '\0') + gzip_bytes::noise(90'000)}) {
+    const TwoWays ways(run, all + behind);
+    CHECK(ways.one.fault == "");
+    CHECK((ways.one.data == expected));
+    CHECK(ways.are_alike());
+  }
+  const Joined joined = join(run, all + all, {5'000, 3});
+  CHECK((joined.data == expected + expected));
+  CHECK((joined.chunks > 20 || !Inflater::can_begin_between()));
+}
+
+TEST_CASE("gzip in chunks: what is wrong is said as by one thread") {
+  DecodeRun run;
+  const std::string data = gzip_bytes::images(200'000) + gzip_bytes::words(400'000);
+  const std::string good = member(data, {"", 6, 2});
+  const auto check = [&](const std::string& bad) {
+    const TwoWays ways(run, bad);
+    CHECK(ways.one.fault != "");
+    CHECK(ways.many.fault == ways.one.fault);
+    CHECK(ways.are_alike());
+  };
+  for (const std::size_t back : {1U, 4U, 5U, 8U}) {
+    CAPTURE(back);
+    std::string bad = good;
+    bad[bad.size() - back] ^= 1;  // length, and checksum
+    check(bad);
+    check(good.substr(0, good.size() - back));
+  }
+  std::uint64_t state = 12345;
+  for (int i = 0; i < 60; ++i) {
+    CAPTURE(i);
+    check(good.substr(0, 40'000 + next_random(state) % (good.size() - 40'000)));
+    std::string bad = good;
+    bad[11 + next_random(state) % (good.size() - 11)] ^= static_cast<char>(1U << state % 8);
+    const TwoWays ways(run, bad);
+    CHECK(ways.many.fault != "");
+    CHECK(ways.are_alike());
+  }
+}
+
+TEST_CASE("gzip in chunks: blocks within the data are not taken for those of the stream") {
+  DecodeRun run;
+  // Members that are stored within a member: each of their blocks looks like one of the outer.
+  const std::string inner = member(gzip_bytes::words(500'000), {"", 6, 1});
+  for (const int level : {0, 1}) {
+    const std::string outer = member(inner + inner, {"", level, 8});
+    const TwoWays ways(run, outer);
+    CHECK(ways.many.fault == "");
+    CHECK((ways.many.data == inner + inner));
+  }
+}
+
+TEST_CASE("gzip in chunks: a match from before the member's beginning is damage") {
+  DecodeRun run;
+  // The second member repeats what only the first one has.
+  const std::string data = gzip_bytes::words(300'000);
+  const std::string first = member(data, {"", 6, 1});
+  std::string cut =
+      gzip_bytes::deflated(data + data, {"", 6, 1, Z_DEFAULT_STRATEGY, Z_SYNC_FLUSH, data.size()});
+  const std::string head =
+      gzip_bytes::deflated(data, {"", 6, 1, Z_DEFAULT_STRATEGY, Z_SYNC_FLUSH, data.size() - 1});
+  cut.erase(0, head.size() / 2);
+  const TwoWays ways(run, first + member("", k_packed[0]).substr(0, 10) + cut);
+  CHECK(ways.many.fault != "");
+  CHECK(ways.are_alike());
+}
+
+TEST_CASE("gzip in chunks: neither small files nor text, and not with two threads") {
+  if (!Inflater::can_begin_between()) return;  // a build with zlib
+  DecodeRun run;
+  constexpr std::size_t k_mib = std::size_t{1} << 20;
+  const auto threads = [&](const DecoderLimits& limits) {
+    RateLimit rate(-1);
+    Meter meter(rate, run.stop);
+    auto source = Source::open(run.scratch / "y", meter);
+    REQUIRE(source);
+    auto decoder = Decoder::open(*source, limits);
+    REQUIRE(decoder);
+    REQUIRE(decoder->next());
+    return decoder->threads();
+  };
+  const std::string data = gzip_bytes::images(5'000'000);
+  write_file(run.scratch / "y", member(data, k_packed[1]));
+  CHECK(threads({3, 128 * k_mib}) == 3);
+  CHECK(threads({2, 128 * k_mib}) == 1);
+  CHECK(threads({3, 64 * k_mib}) == 1);  // each takes some memory
+  CHECK(threads({100, 128 * k_mib}) < 20);
+  write_file(run.scratch / "y", member(data.substr(0, 3'000'000), k_packed[1]));
+  CHECK(threads({3, 128 * k_mib}) == 1);
+  // ISA-L decodes text faster.
+  write_file(run.scratch / "y", member(gzip_bytes::words(20'000'000), k_packed[0]));
+  REQUIRE(std::filesystem::file_size(run.scratch / "y") > 4 * k_mib);
+  CHECK(threads({3, 128 * k_mib}) == 1);
+  CHECK(threads({3, 128 * k_mib, 100'000}) == 3);
+}
