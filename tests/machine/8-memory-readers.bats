@@ -40,7 +40,7 @@ teardown_file() {
 }
 
 teardown() {
-    on ctl 'scancel --user=alice,bob'
+    on ctl 'scancel --user=alice; scancel --user=bob'
 }
 
 nothing_in_memory() {
