@@ -62,13 +62,15 @@ Amount free_on(int fd) {
 }
 
 Status write_space_claim(int status_fd, const SpaceClaim& claim) {
+  constexpr std::size_t k_spare = offsetof(SpaceClaim, with_spare);  // to the record's end
+  TRY(put(status_fd, bytes_of(claim).subspan(k_spare), k_claim_offset + k_spare));
   return put_with_serial(status_fd, claim, offsetof(SpaceClaim, written), k_claim_offset);
 }
 
 Status write_space_written(int status_fd, const Amount& written) {
   const SpaceClaim claim{0, {}, {}, written, 0};
-  constexpr std::size_t k_begin = offsetof(SpaceClaim, written);  // to the record's end
-  return put(status_fd, bytes_of(claim).subspan(k_begin), k_claim_offset + k_begin);
+  constexpr std::size_t k_begin = offsetof(SpaceClaim, written);
+  return put(status_fd, bytes_of(claim).subspan(k_begin, sizeof written), k_claim_offset + k_begin);
 }
 
 Result<SpaceClaim> read_space_claim(int status_fd) {

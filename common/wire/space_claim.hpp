@@ -51,11 +51,11 @@ inline bool fits(const Amount& part, const Amount& whole) {
 }
 
 struct SpaceClaim {
-  std::uint64_t serial;  // 0: no claim yet
-  Amount need;           // expected; can decrease without a new serial
-  Amount least;          // the worker cannot go on with less
-  Amount written;        // so far
-  std::uint64_t unused;
+  std::uint64_t serial;      // 0: no claim yet
+  Amount need;               // expected; can decrease without a new serial
+  Amount least;              // the worker cannot go on with less
+  Amount written;            // so far
+  std::uint64_t with_spare;  // 1: the worker can do with less than `least`, and then asks again
 };
 
 struct SpaceAnswer {

@@ -57,33 +57,36 @@ Offered Channel::offer(const PeerMessage& message) {
 
 void Channel::say(const PeerMessage& message, OnSent on_sent) {
   std::string packet = encode_peer_message(message);
-  if (unsent_.empty() && send(packet) == Offered::taken) {
-    if (on_sent) on_sent();
-    return;
+  if (unsent_.empty()) {
+    const Offered offered = send(packet);
+    if (offered == Offered::taken && on_sent) on_sent();
+    if (offered != Offered::full) return;
   }
   unsent_.push_back({std::move(packet), std::move(on_sent)});
   if (unsent_.size() == 1) await_room();
 }
 
-// Any fault other than a full channel means a closing channel; read_packet() reports that.
+// Any fault other than a full channel means a closing channel; read_packet() reports that, and
+// nobody is to hear that a note was taken.
 Offered Channel::send(const std::string& packet) {
   const int fd = socket_.native_handle();
   if (::send(fd, packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
     return Offered::taken;
   }
   const bool full = errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ENOMEM;
-  return full ? Offered::full : Offered::taken;
+  return full ? Offered::full : Offered::gone;
 }
 
 void Channel::await_room() {
   socket_.async_wait(asio::posix::stream_descriptor::wait_write, [this](const std::error_code& ec) {
     if (ec) return;
-    while (!unsent_.empty() && send(unsent_.front().packet) == Offered::taken) {
+    Offered offered = Offered::taken;
+    while (!unsent_.empty() && (offered = send(unsent_.front().packet)) == Offered::taken) {
       const OnSent on_sent = std::move(unsent_.front().on_sent);
       unsent_.pop_front();
       if (on_sent) on_sent();
     }
-    if (!unsent_.empty()) await_room();
+    if (offered == Offered::full) await_room();
   });
 }
 

@@ -14,7 +14,7 @@
 
 namespace nodestage {
 
-enum class Offered { taken, full };
+enum class Offered { taken, full, gone };
 
 class Channel {
  public:

@@ -1,9 +1,9 @@
 // Incoming: the connections of other nodes, and what becomes of their notes. The daemon has a note
 // before its sender hears that it was taken. One thread.
 //
-// When max_connections are open, one that has been silent for k_grace is closed for the next. Those
-// that have sent a whole frame are served first, however many nodes report at the same moment:
-// meanwhile, the kernel keeps the next ones.
+// When max_connections are open, one that has not sent a whole frame within k_grace is closed for
+// the next. Those that have sent one are served first, however many nodes report at the same
+// moment: meanwhile, the kernel keeps the next ones.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,8 @@
 
 namespace nodestage {
 
-inline constexpr std::chrono::milliseconds k_grace{100};
+// Longer than the least time after which TCP sends again (200 ms).
+inline constexpr std::chrono::milliseconds k_grace{300};
 
 class Incoming {
  public:

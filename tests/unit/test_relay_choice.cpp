@@ -6,6 +6,7 @@
 using namespace nodestage;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
+using std::chrono::seconds;
 
 namespace {
 
@@ -71,12 +72,14 @@ TEST_CASE("it waits for the figures, but no longer than a file system that is fa
 }
 
 TEST_CASE("sources that are read side by side are counted together") {
-  const HeadLook one{64 * k_mib, 64 * k_mib, 256 * k_mib, milliseconds(250)};
-  CHECK(choose(one, 4, k_default) == RelayChoice::alone);
-  CHECK(choose(one, 5, k_default) == RelayChoice::relayed);
-  // It takes four times as long for each of them.
-  CHECK(choose({64 * k_mib, 50 * k_mib, 200 * k_mib, milliseconds(200)}, 4, k_default) ==
-        RelayChoice::open);
+  const HeadLook one{64 * k_mib, 64 * k_mib, 128 * k_mib, milliseconds(100)};
+  CHECK(choose(one, 3, k_default) == RelayChoice::alone);
+  CHECK(choose(one, 4, k_default) == RelayChoice::relayed);
+  // Another one's file system does not make this one's fast.
+  CHECK(choose({64 * k_mib, 64 * k_mib, 700 * k_mib, seconds(1)}, 4, k_default) ==
+        RelayChoice::relayed);
+  CHECK(choose({64 * k_mib, 10 * k_mib, 110 * k_mib, milliseconds(160)}, 4, k_default) ==
+        RelayChoice::relayed);
 }
 
 TEST_CASE("an eighth of a source is read for it, within bounds and within the ring") {

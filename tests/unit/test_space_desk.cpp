@@ -44,21 +44,22 @@ struct Site {
     desk.emplace(*loop, config, *areas, kept);
     open(k_job);
   }
-  void open(const JobKey& job, SpaceDesk::Spool spool = SpaceDesk::Spool::none) {
+  void open(const JobKey& job) {
     auto file = desk->make_answer_file(job);
     REQUIRE(file);
     answers.insert_or_assign(job, std::move(*file));
     Subject subject;
     subject.uid = 1000 + job.job;
-    desk->open(job, subject, Fd(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
-               spool);
+    desk->open(job, subject,
+               Fd(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
   }
   // As the worker's status file says it.
-  void claim(std::uint64_t serial, const Amount& need, const JobKey& job = k_job) const {
+  void claim(std::uint64_t serial, const Amount& need, const JobKey& job = k_job,
+             std::uint64_t with_spare = 0) const {
     const auto file = areas->open_status(job, "stage", O_RDWR | O_CREAT);
     REQUIRE(file);
     REQUIRE(write_space_written(file->get(), {}));
-    REQUIRE(write_space_claim(file->get(), {serial, need, need, {}, 0}));
+    REQUIRE(write_space_claim(file->get(), {serial, need, need, {}, with_spare}));
   }
   // Nothing when none has come after so many turns of the desk.
   std::optional<SpaceAnswer> answer(std::uint64_t serial, int turns = 100,
@@ -233,15 +234,15 @@ TEST_CASE("a claim that lacks what others were promised waits, and says so") {
 TEST_CASE("a claim with a spool, or beyond the disk, does not wait for promises") {
   if (skipped_without_root()) return;
   Promised site;
-  SUBCASE("with a spool: the next claim, without it, waits") {
-    site.desk->close(k_other);
-    site.open(k_other, SpaceDesk::Spool::claimed);
-    site.claim(1, site.need, k_other);
-    const auto answer = site.answer(1, 100, k_other);
-    REQUIRE(answer);
-    CHECK(answer->granted == 0);
-    site.claim(2, site.need, k_other);
-    CHECK_FALSE(site.answer(2, 3, k_other));
+  SUBCASE("with a spool, a whole one and a small one: the next claim, without it, waits") {
+    for (const std::uint64_t serial : {1U, 2U}) {
+      site.claim(serial, site.need, k_other, 1);
+      const auto answer = site.answer(serial, 100, k_other);
+      REQUIRE(answer);
+      CHECK(answer->granted == 0);
+    }
+    site.claim(3, site.need, k_other);
+    CHECK_FALSE(site.answer(3, 3, k_other));
     CHECK_FALSE(site.desk->lack_of(k_other).empty());
   }
   SUBCASE("more than the disk has") {

@@ -90,7 +90,7 @@ Status Keeping::keep(JobRecord& record, const SharedItem& shared, const CacheEnt
   number_[key] = ++keeps_;
   loop_.after(std::chrono::seconds(config_.cache.identify_wait_s),
               [this, key, number = keeps_] { end_if_empty_handed(key, number); });
-  desk_.open(key, about(record), std::move(work), SpaceDesk::Spool::none, WorkerTask::keep);
+  desk_.open(key, about(record), std::move(work), WorkerTask::keep);
   WorkerStart open = workers_.order(record, WorkerTask::identify);
   open.directory_fd = directory_fd;
   open.sources_fd = ends.of_user.get();

@@ -200,8 +200,7 @@ Status Staging::start_worker(JobRecord& record) {
   TRY(at_.workers.start(record, start, bounds, [this](const JobKey& key, const WorkerEnd& end) {
     worker_ended(key, end);
   }));
-  at_.desk.open(record.key(), about(record), std::move(directory),
-                relay.board ? SpaceDesk::Spool::claimed : SpaceDesk::Spool::none);
+  at_.desk.open(record.key(), about(record), std::move(directory));
   return {};
 }
 

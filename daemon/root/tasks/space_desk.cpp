@@ -28,8 +28,7 @@ Result<Fd> SpaceDesk::make_answer_file(const JobKey& key) const {
   return file;
 }
 
-void SpaceDesk::open(const JobKey& key, Subject subject, Fd directory, Spool spool,
-                     WorkerTask task) {
+void SpaceDesk::open(const JobKey& key, Subject subject, Fd directory, WorkerTask task) {
   struct stat info {};
   if (::fstat(directory.get(), &info) != 0) info.st_dev = 0;
   SpaceAnswer last{};
@@ -37,8 +36,7 @@ void SpaceDesk::open(const JobKey& key, Subject subject, Fd directory, Spool spo
     if (const auto read = read_space_answer(file->get())) last = *read;
   }
   ledger_.open(key, subject.uid, info.st_dev, loop_.now(), last);
-  customers_.insert_or_assign(key,
-                              Customer{std::move(subject), std::move(directory), spool, {}, task});
+  customers_.insert_or_assign(key, Customer{std::move(subject), std::move(directory), {}, task});
   if (!timer_) timer_ = loop_.after(k_claim_poll, [this] { attend_all(); });
 }
 
@@ -55,10 +53,12 @@ bool SpaceDesk::close(const JobKey& key) {
 void SpaceDesk::attend_all() {
   timer_.reset();
   std::vector<JobKey> asking;
-  for (const auto& [key, customer] : customers_) {
+  for (auto& [key, customer] : customers_) {
     const auto file = areas_.open_status(key, traits_of(customer.task).name, O_RDONLY);
     const auto claim = file ? read_space_claim(file->get()) : Result<SpaceClaim>(file.error());
-    if (claim && ledger_.note(key, *claim)) asking.push_back(key);
+    if (!claim || !ledger_.note(key, *claim)) continue;
+    customer.with_spare = claim->with_spare != 0;
+    asking.push_back(key);
   }
   if (loop_.now() - reviewed_ >= k_review_interval) review_all();
   for (const JobKey& key : asking) attend(key, customers_.at(key));
@@ -125,9 +125,7 @@ bool SpaceDesk::awaits_room(const JobKey& key, Customer& customer,
     customer.freed.since = loop_.now();
     return true;
   }
-  // It asks again, without its spool.
-  const bool can_do_with_less = customer.spool == Spool::claimed && refusal.serial == 1;
-  return !can_do_with_less && fits(least, without_promises) && awaits_promises(customer);
+  return !customer.with_spare && fits(least, without_promises) && awaits_promises(customer);
 }
 
 // Others write what they were promised, lose it, or end.

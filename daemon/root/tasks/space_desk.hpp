@@ -31,13 +31,10 @@ class SpaceDesk {
 
   // Makes the file of a worker that is about to start, in which the desk answers it.
   [[nodiscard]] Result<Fd> make_answer_file(const JobKey& key) const;
-  // Whether a worker's first claim includes a spool, which the job can do without.
-  enum class Spool { none, claimed };
   // Starts granting space to the job's worker. `directory`, the job's, stays open: the space of
   // what a user mounts over it later does not count.
   // `task`: of the worker that claims.
-  void open(const JobKey& key, Subject subject, Fd directory, Spool spool = Spool::none,
-            WorkerTask task = WorkerTask::stage);
+  void open(const JobKey& key, Subject subject, Fd directory, WorkerTask task = WorkerTask::stage);
   // Stops granting space. Returns whether the worker's last claim was refused.
   bool close(const JobKey& key);
 
@@ -56,9 +53,9 @@ class SpaceDesk {
   struct Customer {
     Subject subject;
     Fd disk;
-    Spool spool;
     Freed freed;
     WorkerTask task;
+    bool with_spare = false;  // its last claim
     bool made_room = false;
     bool was_refused = false;
     std::optional<Clock::time_point> lacks_since;  // space that others were promised

@@ -38,11 +38,11 @@ Allowance::Allowance(const Places& places, const std::atomic<bool>& stop)
   if (is_answered_) log_fault(write_space_written(at_.status_fd, {}));
 }
 
-Status Allowance::ask(const Need& need, const std::string& subject) {
+Status Allowance::ask(const Need& need, const std::string& subject, Spare spare) {
   const std::lock_guard lock(mutex_);
   const Amount kept = smaller(need_, {limit_bytes_, limit_inodes_});  // reserved before
   const Amount least = larger(kept, taken()) + need.least;
-  return extend(larger(need_, taken()) + need.expected, least, {subject, need.least});
+  return extend(larger(need_, taken()) + need.expected, least, {subject, need.least, spare});
 }
 
 void Allowance::give_back(const Amount& amount) {
@@ -110,7 +110,8 @@ Status Allowance::check_disk() {
 }
 
 Status Allowance::extend(const Amount& need, const Amount& least, const Words& words) {
-  const SpaceClaim claim{++serial_, larger(need, least), least, written(), 0};
+  const SpaceClaim claim{++serial_, larger(need, least), least, written(),
+                         words.spare == Spare::included ? 1U : 0U};
   TRY_ASSIGN(const SpaceAnswer answer, answer_to(claim));
   if (answer.granted == 0 && give_up_spare()) return extend(need, least, words);
   if (answer.granted == 0 && is_of_memory())

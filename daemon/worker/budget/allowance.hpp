@@ -48,9 +48,12 @@ class Allowance {
   // without, and returns whether that made room. It must not call this object.
   void set_spare(std::function<bool()> give_up) { give_up_spare_ = std::move(give_up); }
 
+  // Whether `need` has a part that the job can do without. A claim with it does not wait for
+  // others.
+  enum class Spare { none, included };
   // Call it before the item's first write. A refusal is a fault that starts with `subject`, such as
   // "PATH: needs".
-  Status ask(const Need& need, const std::string& subject);
+  Status ask(const Need& need, const std::string& subject, Spare spare = Spare::none);
 
   // Returns what an item that has ended was expected to take and did not.
   void give_back(const Amount& amount);
@@ -70,6 +73,7 @@ class Allowance {
   struct Words {  // for a refusal
     std::string subject;
     Amount need;
+    Spare spare = Spare::none;
   };
   Status extend(const Amount& need, const Amount& least, const Words& words);
   bool give_up_spare();

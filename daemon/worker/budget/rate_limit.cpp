@@ -18,6 +18,13 @@ void RateLimit::take(std::uint64_t bytes, const std::atomic<bool>& stop,
   }
 }
 
+double RateLimit::bytes_per_second() {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  if (now - rate_read_ >= std::chrono::seconds(1)) read_rate(now);
+  return rate_;
+}
+
 duration<double> RateLimit::owed(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();

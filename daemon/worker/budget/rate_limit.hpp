@@ -17,6 +17,9 @@ class RateLimit {
   // Returns when `bytes` may have been read, or early once `stop` or `given_up` is set.
   void take(std::uint64_t bytes, const std::atomic<bool>& stop, const std::atomic<bool>& given_up);
 
+  // Returns the rate as it was last read; 0: unlimited.
+  double bytes_per_second();
+
  private:
   using Clock = std::chrono::steady_clock;
   std::chrono::duration<double> owed(std::uint64_t bytes);

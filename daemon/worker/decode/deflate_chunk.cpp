@@ -11,6 +11,8 @@ constexpr Mark k_first_mark = 256;  // for the first byte of the window; smaller
 constexpr std::size_t k_window = Deflate::k_window;
 // What looks like a block and is none is rare, unless it was made on purpose.
 constexpr int k_most_attempts = 8;
+// Blocks that are smaller than that cost more to begin than to decode.
+constexpr std::size_t k_least_block_bytes = 64;
 
 const std::vector<Mark>& unknown_window() {
   static const std::vector<Mark> window = [] {
@@ -34,22 +36,24 @@ bool is_known(std::span<const Mark> marks) {
 
 }  // namespace
 
-bool DeflateChunk::decode(Bytes data, std::uint64_t limit, std::vector<Part::Block> blocks) {
+bool DeflateChunk::decode(Bytes data, std::uint64_t limit, std::vector<Part::Block> blocks,
+                          const std::atomic<bool>& stop) {
   blocks_ = std::move(blocks);
   std::uint64_t from = 0;
   for (int attempts = 0; attempts < k_most_attempts && from < limit; ++attempts) {
-    const auto found = find_block(data, from, limit);
+    const auto found = find_block(data, from, limit, stop);
     if (!found) return false;
     begin_ = *found;
-    if (decode_from(data, limit)) return true;
-    if (is_too_large_) return false;
+    const bool is_decoded = decode_from(data, limit, stop);
+    if (is_given_up_ || is_too_large_) return is_decoded && !is_given_up_;
+    if (is_decoded) return true;
     from = begin_.bit + 1;
   }
   return false;
 }
 
 // False: not even one block.
-bool DeflateChunk::decode_from(Bytes data, std::uint64_t limit) {
+bool DeflateChunk::decode_from(Bytes data, std::uint64_t limit, const std::atomic<bool>& stop) {
   at_ = {begin_.bit, 0, 0, 0};
   begun_ = marked_ = 0;
   const auto skipped = static_cast<unsigned>(begin_.bit % 8);
@@ -57,14 +61,14 @@ bool DeflateChunk::decode_from(Bytes data, std::uint64_t limit) {
   thread_local Blocks<Mark> marks;
   thread_local Blocks<std::uint8_t> bytes;
   marks.begin(skipped, unknown_window());
-  if (run(marks, data.subspan(begin_.bit / 8), limit)) {
+  if (run(marks, data.subspan(begin_.bit / 8), limit, stop)) {
     std::vector<std::uint8_t> window(k_window);
     const auto known = marks.history();
     std::transform(known.begin(), known.end(), window.begin(),
                    [](Mark mark) { return static_cast<std::uint8_t>(mark); });
     at_.marked = marked_ = begun_;
     bytes.begin(static_cast<unsigned>(at_.bit % 8), window);
-    run(bytes, data.subspan(at_.bit / 8), limit);
+    run(bytes, data.subspan(at_.bit / 8), limit, stop);
   }
   if (at_.bit == begin_.bit) return false;
   cut();
@@ -73,11 +77,13 @@ bool DeflateChunk::decode_from(Bytes data, std::uint64_t limit) {
 
 // Notes each place between two blocks. True: it is at a place where the window is known.
 template <class Symbol>
-bool DeflateChunk::run(Blocks<Symbol>& from, Bytes data, std::uint64_t limit) {
+bool DeflateChunk::run(Blocks<Symbol>& from, Bytes data, std::uint64_t limit,
+                       const std::atomic<bool>& stop) {
   using State = typename Blocks<Symbol>::State;
   constexpr bool k_is_marked = sizeof(Symbol) > 1;
   const std::uint64_t begin = at_.bit / 8;
   const std::size_t size = data.size();
+  const std::size_t most_ends = 1024 + size / k_least_block_bytes;
   for (;;) {
     const State state = from.run(data);
     if (from.is_last() || state == State::damaged || state == State::end) return false;
@@ -85,6 +91,8 @@ bool DeflateChunk::run(Blocks<Symbol>& from, Bytes data, std::uint64_t limit) {
     if (is_too_large_) return false;
     from.drop(from.fresh().size());
     if (state == State::input) return false;
+    is_given_up_ = stop || (state == State::block && ++ends_ > most_ends);
+    if (is_given_up_) return false;
     if (state != State::block) continue;
     const std::uint64_t bit = 8 * (begin + size - data.size()) - from.bits_held();
     at_ = {bit, begun_, begun_ > 0 ? blocks_[begun_ - 1].size : 0, k_is_marked ? begun_ : marked_};

@@ -5,6 +5,7 @@
 // a window is free of marks, a block's end is where plain bytes begin.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -19,8 +20,10 @@ class DeflateChunk {
  public:
   // Decodes whole blocks into the memory of `blocks`: from the first one that is found before the
   // bit `limit`, up to the first one that begins there or later. It ends before that at the last
-  // block of the stream, at a fault, and where data or memory end. False: nothing was decoded.
-  bool decode(Bytes data, std::uint64_t limit, std::vector<Part::Block> blocks);
+  // block of the stream, at a fault, and where data or memory end. False: nothing was decoded, its
+  // blocks are too small to be worth it, or `stop` was set.
+  bool decode(Bytes data, std::uint64_t limit, std::vector<Part::Block> blocks,
+              const std::atomic<bool>& stop);
 
   // Where it began and ended, in bits. It may begin at any of `zeros_before` bits before.
   [[nodiscard]] const BlockStart& begin() const { return begin_; }
@@ -44,9 +47,9 @@ class DeflateChunk {
   template <class Symbol>
   using Blocks = DeflateBlocks<Deflate, Symbol>;
 
-  bool decode_from(Bytes data, std::uint64_t limit);
+  bool decode_from(Bytes data, std::uint64_t limit, const std::atomic<bool>& stop);
   template <class Symbol>
-  bool run(Blocks<Symbol>& from, Bytes data, std::uint64_t limit);
+  bool run(Blocks<Symbol>& from, Bytes data, std::uint64_t limit, const std::atomic<bool>& stop);
   bool append(Bytes bytes);
   void cut();
 
@@ -56,6 +59,8 @@ class DeflateChunk {
   BlockStart begin_{};
   Place at_;
   bool is_too_large_ = false;
+  bool is_given_up_ = false;
+  std::size_t ends_ = 0;  // of blocks, seen so far
 };
 
 }  // namespace nodestage

@@ -151,14 +151,15 @@ unsigned zeros_before(const BitView& view, std::uint64_t bit, std::uint64_t from
 
 }  // namespace
 
-std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64_t end) {
+std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64_t end,
+                                     const std::atomic<bool>& stop) {
   const BitView view(data);
   end = std::min(end, view.size());
-  for (std::uint64_t bit = from; bit < end;) {
+  for (std::uint64_t bit = from; bit < end && !stop;) {
     // Eight bits or fewer, up to the end of the byte: which of them may begin a block.
     const std::uint64_t next = view.at(bit);
-    const std::uint64_t stop = std::min(end, bit - bit % 8 + 8);
-    for (std::uint64_t i = 0; bit + i < stop; ++i) {
+    const std::uint64_t byte_end = std::min(end, bit - bit % 8 + 8);
+    for (std::uint64_t i = 0; bit + i < byte_end; ++i) {
       const std::uint64_t head = next >> i;
       if ((bit + i) % 8 == 5 && (head & 7) == 0) {
         const std::uint64_t byte = (bit + i + 3) / 8;
@@ -170,7 +171,7 @@ std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64
           DynamicHeader(view, bit + i).is_right())
         return BlockStart{bit + i, 0};
     }
-    bit = stop;
+    bit = byte_end;
   }
   return std::nullopt;
 }

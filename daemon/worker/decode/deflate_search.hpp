@@ -1,6 +1,7 @@
 // Where a block of deflate data (RFC 1951) begins, searched for in the middle of them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 
@@ -16,7 +17,8 @@ struct BlockStart {
 
 // Searches `data` from `from` on, up to the bit `end`, for a block that is not the last one, and
 // has codes of its own or stored bytes that another such block follows. Bytes that look like it may
-// be none, which is rare.
-std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64_t end);
+// be none, which is rare. Returns nothing soon after `stop` is set.
+std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64_t end,
+                                     const std::atomic<bool>& stop);
 
 }  // namespace nodestage

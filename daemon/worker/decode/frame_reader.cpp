@@ -34,6 +34,7 @@ Status FrameReader::begin_frame() {
   if (const Status begun = codec_->begin_frame(); !begun)
     return faults_.of_codec(input_.offset(), begun.error());
   place_ = Place::in_frame;
+  frame_bytes_ = 0;
   return {};
 }
 
@@ -81,6 +82,7 @@ Result<Codec::Step> FrameReader::decode(Bytes in, std::span<std::byte> out) {
   auto step = codec_->decode(in, out);
   if (!step)
     return faults_.of_codec(input_.offset() + codec_->before_fault().consumed, step.error());
+  frame_bytes_ += step->produced;
   if (step->frame_ended) place_ = Place::between_frames;
   return step;
 }

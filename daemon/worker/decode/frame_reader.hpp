@@ -33,11 +33,15 @@ class FrameReader {
   [[nodiscard]] const Status& fault() const { return fault_; }
   // After a fault of the input that was no real one: fill() goes on where it was.
   void resume() { fault_ = {}; }
-  // Goes on within a frame, at which the caller has set the codec and the input.
-  void enter_frame() {
+  // Goes on within a frame, at which the caller has set the codec and the input, and of which so
+  // many bytes were decoded before.
+  void enter_frame(std::uint64_t decoded) {
     resume();
     place_ = Place::in_frame;
+    frame_bytes_ = decoded;
   }
+  // How many bytes of the frame were decoded. A codec may count less.
+  [[nodiscard]] std::uint64_t frame_bytes() const { return frame_bytes_; }
   [[nodiscard]] bool is_at_end() const { return place_ == Place::at_end; }
 
   // At the end: where what was ignored begins in the file.
@@ -59,6 +63,7 @@ class FrameReader {
   enum class Place { between_frames, in_frame, at_end } place_ = Place::between_frames;
   Status fault_;
   std::optional<std::uint64_t> junk_at_;
+  std::uint64_t frame_bytes_ = 0;
 };
 
 // Skips zero bytes. Returns whether anything follows.

@@ -12,7 +12,7 @@ class GzipPart final : public Part {
   void work() override {
     if (!is_chunk_wanted) return;
     const std::uint64_t limit = 8 * (end - begin);
-    has_chunk = chunk.decode(data.bytes(), limit, std::move(memory));
+    has_chunk = chunk.decode(data.bytes(), limit, std::move(memory), parts_.is_stopped());
     memory.clear();
   }
   void go_on() override { parts_.go_on(*this); }
@@ -44,7 +44,8 @@ namespace {
 
 constexpr std::size_t k_least_chunk = std::size_t{128} * 1024;
 constexpr unsigned k_most_misses = 4;
-constexpr unsigned k_parts_without = 16;
+constexpr unsigned k_parts_without = 16;  // then, and twice as many each further time
+constexpr unsigned k_most_parts_without = 4096;
 
 }  // namespace
 
@@ -108,7 +109,9 @@ std::unique_ptr<Part> GzipParts::stopped_part(std::unique_ptr<GzipPart> part) {
   return part;
 }
 
+// The threads, too, end soon.
 void GzipParts::stop() {
+  is_stopped_ = true;
   store_->stop();
   pieces_.stop();
 }
@@ -181,7 +184,7 @@ bool GzipParts::join(GzipPart& part) {
   part.blocks = std::move(*blocks);
   is_reader_there_ = false;
   ++joined_;
-  misses_ = 0;
+  misses_ = pause_ = 0;
   learn(is_too_large, filled);
   return true;
 }
@@ -199,7 +202,8 @@ void GzipParts::miss(GzipPart& part) {
   if (!part.is_chunk_wanted) return;
   if (part.chunk.is_too_large()) learn(true, SIZE_MAX);
   if (++misses_ < k_most_misses) return;
-  parts_without_ = k_parts_without;
+  pause_ = std::clamp(2 * pause_, k_parts_without, k_most_parts_without);
+  parts_without_ = pause_;
   misses_ = 0;
 }
 
@@ -218,7 +222,8 @@ void GzipParts::leave_chunks(GzipPart& part) {
     return;
   }
   queued_at_ = offset;
-  pull_end_ = part.end;
+  // Where a chunk of this part is to be joined, the reader must not have the bytes beyond it.
+  pull_end_ = bits_used > 0 ? offset + 1 : offset;
   input_ = CompressedInput(offset, [this] { return pull(); });
   std::byte first{};
   if (bits_used > 0 && input_.ensure(1)) {
@@ -229,7 +234,7 @@ void GzipParts::leave_chunks(GzipPart& part) {
   codec_->begin_between(
       {(8 - bits_used) % 8, point_->crc, static_cast<std::uint32_t>(point_->size)}, first,
       Bytes(window_).last(known));
-  reader_.enter_frame();
+  reader_.enter_frame(point_->size);
   point_.reset();
 }
 
@@ -251,7 +256,7 @@ void GzipParts::decode(GzipPart& part) {
   }
   if (!reader_.fault() || reader_.is_at_end()) {
     part.fault = reader_.fault();
-    is_over_ = true;
+    is_over_ = is_stopped_ = true;
   }
   remember(block.room().first(block.size));
 }
@@ -265,7 +270,7 @@ void GzipParts::pause(GzipPart& part) {
   const std::uint64_t bit = 8 * input_.offset() - between->bits_left;
   if (!part.begins_at(bit)) return;
   part.has_chunk = true;
-  point_ = Point{bit, between->crc, between->size};
+  point_ = Point{bit, between->crc, reader_.frame_bytes()};
   is_reader_there_ = true;
 }
 

@@ -39,6 +39,8 @@ class GzipParts final : public PartMaker {
   // By any thread.
   std::unique_ptr<Part> make() override;
   void stop() override;
+  // Set when nothing is to be decoded any more.
+  [[nodiscard]] const std::atomic<bool>& is_stopped() const { return is_stopped_; }
 
   // By the consumer.
   void settle(Part& part, OrderedParts& behind) override;
@@ -74,6 +76,7 @@ class GzipParts final : public PartMaker {
   std::atomic<std::size_t> chunk_;
   std::atomic<unsigned> parts_without_ = 0;  // that are made next and decoded by the consumer only
   std::atomic<bool> is_over_ = false;
+  std::atomic<bool> is_stopped_ = false;
 
   std::deque<Slice> queue_;  // what was made, and is not in input_ yet
   std::uint64_t queued_at_ = 0;
@@ -90,6 +93,7 @@ class GzipParts final : public PartMaker {
   std::vector<std::byte> window_;
   std::uint64_t joined_ = 0;
   unsigned misses_ = 0;  // in a row
+  unsigned pause_ = 0;   // parts without chunks, the last time
 };
 
 }  // namespace nodestage

@@ -58,11 +58,12 @@ class MeterMark {
 // A copy would end in the same way. What else cannot be made here from a stream, a copy may make in
 // another way: it does without hard links where the file system has a limit of them.
 bool is_final(const Error& error) {
-  return is_stopped(error) || error.code == ENOSPC || error.code == EDQUOT;
+  return is_stopped(error) || error.code == ENOSPC || error.code == EDQUOT || error.code == EROFS ||
+         error.code == EIO;
 }
 
-std::string why_not(const Error& error, std::string why) {
-  return why.empty() ? error.what : std::move(why);
+std::string why_not(const Error& error, const std::string& why) {
+  return why.empty() ? error.what : why;
 }
 
 Status empty(int directory) {
@@ -114,7 +115,7 @@ Result<DirectoryPiece::Relayed> DirectoryPiece::build_relayed(const PiecePlace& 
       relay->add(outcome);
       if (received) return Relayed::done;
       if (!stream.has_broken() && is_final(received.error())) return received.error();
-      TRY(empty(to));
+      if (!empty(to)) return received.error();
       mark.restore();
       return stream.has_broken() ? Relayed::again : Relayed::alone;
     }

@@ -4,6 +4,8 @@
 // Two questions. Would the nodes wait for the relay? Only a file system that gives one node more
 // than a relay passes on is faster without it. And does the site grant the job what its nodes then
 // take, all of them at that rate (relay.site_rate)? What is not known counts for the relay.
+// Where several sources are read side by side, each must be fast by itself, since they may be on
+// different file systems, and what they give together must be granted.
 #pragma once
 
 #include <chrono>

@@ -25,7 +25,8 @@ Status ask_for(const std::vector<StagedItem*>& items, std::uint64_t spare, Allow
     sum = {sum.expected + item->need().expected, sum.least + item->need().least};
   }
   if (sum.expected == Amount{}) return {};
-  return allowance.ask(sum, items.empty() ? "" : subject_of(items, sum));
+  return allowance.ask(sum, items.empty() ? "" : subject_of(items, sum),
+                       spare > 0 ? Allowance::Spare::included : Allowance::Spare::none);
 }
 
 // 0 for what is needed, which is never left out.
