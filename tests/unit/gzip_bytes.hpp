@@ -62,6 +62,23 @@ inline std::string deflated(const std::string& data, const Packed& packed) {
   return out;
 }
 
+// Whole blocks, none of which is the last one or needs what precedes it.
+inline std::string flushed(const std::string& data) {
+  std::string out(data.size() / 500 + 1'000, '\0');
+  std::string in = data;
+  z_stream stream{};
+  REQUIRE(::deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(in.data());
+  stream.avail_in = static_cast<uInt>(in.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  REQUIRE(::deflate(&stream, Z_FULL_FLUSH) == Z_OK);
+  REQUIRE(stream.avail_out > 0);
+  out.resize(out.size() - stream.avail_out);
+  ::deflateEnd(&stream);
+  return out;
+}
+
 inline std::string member(const std::string& data, const Packed& packed) {
   return std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10) + deflated(data, packed) +
          zip_bytes::little(nodestage::crc32_of(std::as_bytes(std::span(data))), 4) +
