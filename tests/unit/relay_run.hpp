@@ -203,6 +203,10 @@ class RelayNode {
     REQUIRE(in_time([&] { return board().beat - seen >= 2; }));
   }
 
+  // In bytes per second, before it reads anything.
+  void limit_rate(std::uint64_t rate) const {
+    REQUIRE(::pwrite(rate_.get(), &rate, sizeof rate, 0) == static_cast<ssize_t>(sizeof rate));
+  }
   void set_lanes(std::uint32_t lanes = 1) { board().lanes = lanes; }
   // As the staging worker does it.
   void ask(const RelayFile& file, std::size_t i = 0) {

@@ -81,6 +81,17 @@ TEST_CASE("a slow source is read once by three nodes, with the same settings") {
   CHECK(row.from_storage() == file.bytes.size());
 }
 
+TEST_CASE("a source that may be read only slowly is read once, however fast it is") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(12 * k_mib));
+  RelayRow row(3, 8 * k_mib, [](std::size_t) { return at_rate(1ULL << 30); });
+  row.start(three_nodes);
+  row[0].limit_rate(300 * k_mib);
+  row.ask(file);
+  read_on_all(row.all(), file);
+  CHECK(row.from_storage() == file.bytes.size());
+}
+
 TEST_CASE("a source of which the first look sees all: those behind have it from the head") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(40'000));
