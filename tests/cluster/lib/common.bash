@@ -43,9 +43,12 @@ remove_lock() {
     [[ -n ${NODESTAGE_CLUSTER_DIR:-} ]] || rmdir "$BASE" 2>/dev/null || true
 }
 
+# The `down` of another instance may remove it at any time: take_lock() then tries again.
 make_base_dir() {
+    local owner
     [[ -d $BASE ]] || install -d -m 0755 "$BASE"
-    [[ $(stat -c %u "$BASE") == 0 && ! -L $BASE ]] || die "$BASE does not belong to root"
+    owner=$(stat -c %u "$BASE" 2>/dev/null) || return 0
+    [[ $owner == 0 && ! -L $BASE ]] || die "$BASE does not belong to root"
 }
 
 make_state_dir() {
