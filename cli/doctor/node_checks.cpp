@@ -1,17 +1,17 @@
 #include "cli/doctor/node_checks.hpp"
 
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
 #include "cli/doctor/conf_text.hpp"
+#include "common/os/only_owner.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {
 namespace {
 
 using namespace std::string_literals;
-
-constexpr std::uint64_t k_tmpfs = 0x01021994;
 
 std::string version_text(std::uint32_t number) {
   return std::to_string(number / 1'000'000) + "." + std::to_string(number / 1000 % 1000) + "." +
@@ -26,7 +26,7 @@ struct FileSystem {
 constexpr FileSystem k_file_systems[] = {
     {0xEF53, "ext4", FileSystem::local},        {0x58465342, "xfs", FileSystem::local},
     {0x9123683E, "btrfs", FileSystem::local},   {0x2FC12FC1, "zfs", FileSystem::local},
-    {0x794C7630, "overlay", FileSystem::local}, {k_tmpfs, "tmpfs", FileSystem::memory},
+    {0x794C7630, "overlay", FileSystem::local}, {TMPFS_MAGIC, "tmpfs", FileSystem::memory},
     {0x6969, "nfs", FileSystem::shared},        {0x0BD00BD0, "lustre", FileSystem::shared},
     {0x47504653, "gpfs", FileSystem::shared},   {0x19830326, "beegfs", FileSystem::shared},
     {0x00C36400, "ceph", FileSystem::shared},   {0xFF534D42, "cifs", FileSystem::shared},
@@ -164,7 +164,7 @@ MemoryPlace memory_place(const std::string& path) {
   place.is_there = ::stat(path.c_str(), &top) == 0 && S_ISDIR(top.st_mode) &&
                    ::statfs(path.c_str(), &file_system) == 0;
   place.type = static_cast<std::uint64_t>(file_system.f_type);
-  place.mode = top.st_mode;
+  place.is_changed_by_root_only = is_changed_by_owner_only(top, 0);
   if (::lstat((path + "/.nodestage-memory").c_str(), &ours) == 0) place.uid = ours.st_uid;
   return place;
 }
@@ -175,10 +175,10 @@ std::vector<Finding> judge_memory(const std::string& path, const MemoryPlace& pl
   std::string fault;
   if (!place.is_there)
     fault = " is no directory";
-  else if (place.type != k_tmpfs)
+  else if (place.type != TMPFS_MAGIC)
     fault = " is not on a tmpfs";
-  else if ((place.mode & S_IWOTH) != 0 && (place.mode & S_ISVTX) == 0)
-    fault = " is writable by all and has no sticky bit";
+  else if (!place.is_changed_by_root_only)
+    fault = std::string(" ") + k_root_only;
   else if (place.uid != 0)
     fault = "/.nodestage-memory belongs to uid " + std::to_string(place.uid) + ", not to root";
   if (!fault.empty())

@@ -44,7 +44,7 @@ std::vector<Finding> judge_keep_free(const LocalDisk& disk, const Config::Cache&
 struct MemoryPlace {
   bool is_there = false;  // the rest counts only then
   std::uint64_t type = 0;
-  std::uint32_t mode = 0;
+  bool is_changed_by_root_only = false;
   std::uint32_t uid = 0;  // of .nodestage-memory in it; 0 where nothing has that name
 };
 

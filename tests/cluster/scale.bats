@@ -64,46 +64,42 @@ end_job() {
     assert_idle_clean
 }
 
+# verdict_is PATTERN STEP <COMMANDS: plays them; the end of what is printed matches PATTERN, and a line of the step STEP.
+verdict_is() {
+    run play
+    echo "$output"
+    [ "$status" = 0 ]
+    # shellcheck disable=SC2053  # a pattern
+    [[ $output == *$1 ]]
+    wait_until 30 grep -q "$2" "$STEP"
+    end_job
+}
+
 @test "50 nodes that report at once, of which 8 can be connected: each has the verdict when the last is ready" {
     begin_job
-    run play <<COMMANDS
+    verdict_is "verdicts nodes=$OTHERS *verdict=ready" '^ready$' <<COMMANDS
 begun 1 $OTHERS
 ready 1 $((OTHERS - 1))
 ready $OTHERS $OTHERS
 verdicts 1 $OTHERS
 COMMANDS
-    echo "$output"
-    [ "$status" = 0 ]
-    [[ $output == *"verdicts nodes=$OTHERS "*"verdict=ready" ]]
-    wait_until 30 grep -qx ready "$STEP"
-    end_job
 }
 
 @test "one of 50 nodes is silent: the others and the step hear its name" {
     begin_job
-    run play <<COMMANDS
+    verdict_is 'verdict=failed: node c0049: has not begun within 10*' '^failed: .*c0049' <<COMMANDS
 ready 1 $((OTHERS - 1))
 verdicts 1 $((OTHERS - 1))
 COMMANDS
-    echo "$output"
-    [ "$status" = 0 ]
-    [[ $output == *"verdict=failed: node c0049: has not begun within 10"* ]]
-    wait_until 30 grep -q '^failed: .*c0049' "$STEP"
-    end_job
 }
 
 @test "one of 50 nodes fails: the others and the step hear its name" {
     begin_job
-    run play <<COMMANDS
+    verdict_is 'verdict=failed: node c0049: xxx*' '^failed: .*c0049' <<COMMANDS
 ready 1 $((OTHERS - 1))
 failed $OTHERS $OTHERS
 verdicts 1 $OTHERS
 COMMANDS
-    echo "$output"
-    [ "$status" = 0 ]
-    [[ $output == *"verdict=failed: node c0049: xxx"* ]]
-    wait_until 30 grep -q '^failed: .*c0049' "$STEP"
-    end_job
 }
 
 @test "the first node's daemon is killed when half of 50 nodes are ready" {

@@ -52,6 +52,19 @@ bool is_left_alone(RelayNode& node) {
          field_text(node.slot().why) == k_why;
 }
 
+// Three nodes, of which the first one reads a source of that size at that rate, and others have it
+// from there. `limit`: what the first one may read; 0: no limit.
+void is_read_once(std::size_t bytes, std::uint64_t rate, std::uint64_t limit = 0) {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(bytes));
+  RelayRow row(3, 8 * k_mib, [rate](std::size_t) { return at_rate(rate); });
+  row.start(three_nodes);
+  if (limit > 0) row[0].limit_rate(limit);
+  row.ask(file);
+  read_on_all(row.all(), file);
+  CHECK(row.from_storage() == file.bytes.size());
+}
+
 }  // namespace
 
 TEST_CASE("three nodes read a fast source for themselves, and the reason is the same on each") {
@@ -72,34 +85,15 @@ TEST_CASE("three nodes read a fast source for themselves, and the reason is the 
 }
 
 TEST_CASE("a slow source is read once by three nodes, with the same settings") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(12 * k_mib));
-  RelayRow row(3, 8 * k_mib, [](std::size_t) { return at_rate(16 * k_mib); });
-  row.start(three_nodes);
-  row.ask(file);
-  read_on_all(row.all(), file);
-  CHECK(row.from_storage() == file.bytes.size());
+  is_read_once(12 * k_mib, 16 * k_mib);
 }
 
 TEST_CASE("a source that may be read only slowly is read once, however fast it is") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(12 * k_mib));
-  RelayRow row(3, 8 * k_mib, [](std::size_t) { return at_rate(1ULL << 30); });
-  row.start(three_nodes);
-  row[0].limit_rate(300 * k_mib);
-  row.ask(file);
-  read_on_all(row.all(), file);
-  CHECK(row.from_storage() == file.bytes.size());
+  is_read_once(12 * k_mib, 1ULL << 30, 300 * k_mib);
 }
 
 TEST_CASE("a source of which the first look sees all: those behind have it from the head") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(40'000));
-  RelayRow row(3, 8 * k_mib, [](std::size_t) { return at_rate(1ULL << 30); });
-  row.start(three_nodes);
-  row.ask(file);
-  read_on_all(row.all(), file);
-  CHECK(row.from_storage() == file.bytes.size());
+  is_read_once(40'000, 1ULL << 30);
 }
 
 TEST_CASE("a node that comes later is sent on at once, and so is one whose staging has not asked") {

@@ -58,6 +58,12 @@ TEST_CASE("0 relays everything, and so does a job of one node, before anything i
   CHECK(choose({64 * k_mib, 0, 0, {}}, 0, k_default) == RelayChoice::relayed);
 }
 
+TEST_CASE("a node that may read only slowly relays, before anything is read") {
+  CHECK(choose({64 * k_mib, 0, 0, {}}, 2, k_default, 500.0 * k_mib) == RelayChoice::relayed);
+  CHECK(choose({64 * k_mib, 0, 0, {}}, 2, k_default, 512.0 * k_mib) == RelayChoice::open);
+  CHECK(choose(at_rate(k_gib), 2, k_default, 512.0 * k_mib) == RelayChoice::alone);
+}
+
 TEST_CASE("what comes faster than a file system gives it was in memory, and counts for the relay") {
   CHECK(reads_alone(5 * k_gib, 2, 100 * k_gib));
   CHECK_FALSE(reads_alone(8 * k_gib, 2, 100 * k_gib));

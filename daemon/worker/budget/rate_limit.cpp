@@ -20,15 +20,14 @@ void RateLimit::take(std::uint64_t bytes, const std::atomic<bool>& stop,
 
 double RateLimit::bytes_per_second() {
   const std::lock_guard lock(mutex_);
-  const auto now = Clock::now();
-  if (now - rate_read_ >= std::chrono::seconds(1)) read_rate(now);
+  read_rate(Clock::now());
   return rate_;
 }
 
 duration<double> RateLimit::owed(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
-  if (now - rate_read_ >= std::chrono::seconds(1)) read_rate(now);
+  read_rate(now);
   if (rate_ <= 0) {
     tokens_ = 0;
     refilled_ = now;
@@ -42,6 +41,7 @@ duration<double> RateLimit::owed(std::uint64_t bytes) {
 }
 
 void RateLimit::read_rate(Clock::time_point now) {
+  if (now - rate_read_ < std::chrono::seconds(1)) return;
   std::uint64_t rate = 0;
   const ssize_t count = ::pread(fd_, &rate, sizeof rate, 0);
   rate_ = count == sizeof rate ? static_cast<double>(rate) : 0;

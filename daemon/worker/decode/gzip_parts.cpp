@@ -68,7 +68,7 @@ GzipParts::GzipParts(std::unique_ptr<DecodeStore> store, GzipSizes sizes, std::s
 // --- the maker ----------------------------------------------------------------------------------
 
 std::unique_ptr<Part> GzipParts::make() {
-  if (is_made_ || is_over_) return nullptr;
+  if (is_made_ || is_stopped_) return nullptr;
   auto part = std::make_unique<GzipPart>(*this);
   CompressedInput& input = store_->input;
   part->begin = input.offset();

@@ -75,7 +75,6 @@ class GzipParts final : public PartMaker {
   // Set by the consumer, read by the maker.
   std::atomic<std::size_t> chunk_;
   std::atomic<unsigned> parts_without_ = 0;  // that are made next and decoded by the consumer only
-  std::atomic<bool> is_over_ = false;
   std::atomic<bool> is_stopped_ = false;
 
   std::deque<Slice> queue_;  // what was made, and is not in input_ yet
@@ -83,6 +82,7 @@ class GzipParts final : public PartMaker {
   std::uint64_t pull_end_ = 0;  // where input_ pauses
   bool is_paused_ = false;
   bool has_all_ = false;
+  bool is_over_ = false;
   Status source_fault_;
   CompressedInput input_;
   GzipCodec* codec_;  // the reader's

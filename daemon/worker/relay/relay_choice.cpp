@@ -21,12 +21,14 @@ std::uint64_t bytes_to_measure(std::uint64_t size, std::uint64_t ring) {
   return std::min({part, size, ring / 4});
 }
 
-RelayChoice choose(const HeadLook& look, std::uint64_t nodes, std::uint64_t site_rate) {
-  if (nodes < 2 || site_rate == 0) return RelayChoice::relayed;
+RelayChoice choose(const HeadLook& look, std::uint64_t nodes, std::uint64_t site_rate,
+                   double limit) {
+  const bool is_limited = limit > 0 && limit < static_cast<double>(k_relayed_rate);
+  if (nodes < 2 || site_rate == 0 || is_limited) return RelayChoice::relayed;
   const bool is_slow = rate_of(look.read, look) < static_cast<double>(k_relayed_rate);
   if (look.read < look.wanted) {
-    const double limit = static_cast<double>(look.wanted) / static_cast<double>(k_relayed_rate);
-    const bool is_late = std::chrono::duration<double>(look.time).count() > limit;
+    const double longest = static_cast<double>(look.wanted) / static_cast<double>(k_relayed_rate);
+    const bool is_late = std::chrono::duration<double>(look.time).count() > longest;
     return is_slow && is_late ? RelayChoice::relayed : RelayChoice::open;
   }
   const double rate = rate_of(look.read_in_all, look);

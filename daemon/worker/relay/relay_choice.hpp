@@ -37,8 +37,10 @@ inline constexpr std::uint64_t k_memory_rate = 6ULL << 30;
 // it reads, nobody may take anything out of the ring.
 std::uint64_t bytes_to_measure(std::uint64_t size, std::uint64_t ring);
 
-// `nodes`: of the job. `site_rate`: bytes per second; 0: everything is relayed.
-RelayChoice choose(const HeadLook& look, std::uint64_t nodes, std::uint64_t site_rate);
+// `nodes`: of the job. `site_rate`: bytes per second; 0: everything is relayed. `limit`: what this
+// node may read, bytes per second, of which the first bytes may see nothing; 0: no limit.
+RelayChoice choose(const HeadLook& look, std::uint64_t nodes, std::uint64_t site_rate,
+                   double limit = 0);
 
 // Says why each node reads the source, in a few words for the user.
 std::string alone_text(const HeadLook& look, std::uint64_t nodes);

@@ -67,10 +67,8 @@ Status SlotFeed::look_and_choose(Original& original) {
   const std::uint64_t wanted = bytes_to_measure(identity_.size, place_.ring);
   HeadLook look{wanted, 0, 0, {}};
   const auto choice = [this, &look] {
-    // Its tokens of the first moment would hide it.
-    const double limit = basis_.rate.bytes_per_second();
-    if (limit > 0 && limit < static_cast<double>(k_relayed_rate)) return RelayChoice::relayed;
-    return choose(look, basis_.order.node_count, basis_.order.relay.site_rate_bytes);
+    return choose(look, basis_.order.node_count, basis_.order.relay.site_rate_bytes,
+                  basis_.rate.bytes_per_second());
   };
   if (choice() != RelayChoice::open) return {};
   original.forget(wanted);
