@@ -1,6 +1,16 @@
 #include "daemon/peer/incoming.hpp"
 
+#include <algorithm>
+
 namespace nodestage {
+namespace {
+
+// A node can have some notes under way at the same moment, each over a connection of its own.
+std::size_t share_of_address(std::size_t max_connections) {
+  return std::max<std::size_t>(max_connections / 8, 4);
+}
+
+}  // namespace
 
 void Incoming::accept(asio::ip::tcp::socket socket) {
   std::error_code fault;
@@ -9,7 +19,7 @@ void Incoming::accept(asio::ip::tcp::socket socket) {
   const Number number = next_++;
   const auto connection =
       std::make_shared<Connection>(std::move(socket), comparable(source.address()));
-  silent_.emplace(number, Silent{connection, Clock::now()});
+  silent_.add(number, connection);
   connection->start(
       limits_.io_wait,
       [this, number](const Connection::Self& self, std::string credential) {
@@ -22,28 +32,32 @@ void Incoming::accept(asio::ip::tcp::socket socket) {
 
 bool Incoming::has_room() {
   if (silent_.size() + served_.size() < limits_.max_connections) return true;
-  if (silent_.empty() || Clock::now() - silent_.begin()->second.since < k_grace) return false;
-  drop_oldest("closed to make room: " + std::to_string(limits_.max_connections) +
-              " connections were open (peer.max_connections)");
+  if (silent_.empty()) return false;
+  const auto first = silent_.first_to_go();
+  if (first.of_address <= share_of_address(limits_.max_connections) &&
+      Clock::now() - first.since < k_grace)
+    return false;
+  drop_one("closed to make room: " + std::to_string(limits_.max_connections) +
+           " connections were open (peer.max_connections)");
   return true;
 }
 
-void Incoming::drop_oldest(const std::string& why) {
+void Incoming::drop_one(const std::string& why) {
   if (silent_.empty() && served_.empty()) return;
-  const Connection::Self oldest =
-      silent_.empty() ? served_.begin()->second : silent_.begin()->second.connection;
-  oldest->end(why);
+  const Connection::Self one =
+      silent_.empty() ? served_.begin()->second : silent_.first_to_go().connection;
+  one->end(why);
 }
 
 void Incoming::forget(Number number, const Connection::Self& connection, const std::string& why) {
-  silent_.erase(number);
+  silent_.remove(number, connection->source());
   served_.erase(number);
   if (!why.empty()) drops_.report(address_text(connection->source()), why);
 }
 
 // The threads' queue is bounded here, since connections can come and go while checks wait.
 void Incoming::judge(Number number, const Connection::Self& connection, std::string credential) {
-  silent_.erase(number);
+  silent_.remove(number, connection->source());
   served_.emplace(number, connection);
   if (checking_ >= limits_.max_connections) {
     return refuse(connection, "too many credentials wait to be checked: does munged answer?");

@@ -2,8 +2,10 @@
 // before its sender hears that it was taken. One thread.
 //
 // When max_connections are open, one that has not sent a whole frame within k_grace is closed for
-// the next. Those that have sent one are served first, however many nodes report at the same
-// moment: meanwhile, the kernel keeps the next ones.
+// the next: the oldest of the address that has most of those. An address that has more than its
+// share of them, an eighth of max_connections, has no such time. Those that have sent one are
+// served first, however many nodes report at the same moment: meanwhile, the kernel keeps the next
+// ones.
 #pragma once
 
 #include <chrono>
@@ -15,6 +17,7 @@
 #include "daemon/peer/connection.hpp"
 #include "daemon/peer/credential.hpp"
 #include "daemon/peer/drop_reports.hpp"
+#include "daemon/peer/silent_connections.hpp"
 
 namespace nodestage {
 
@@ -42,15 +45,11 @@ class Incoming {
   [[nodiscard]] bool has_room();
   // Takes ownership of the connection.
   void accept(asio::ip::tcp::socket socket);
-  // Closes the oldest one that is silent, else the oldest. Does nothing when none is open.
-  void drop_oldest(const std::string& why);
+  // Closes the silent one that is first to go, else the oldest. Does nothing when none is open.
+  void drop_one(const std::string& why);
 
  private:
-  using Number = std::uint64_t;  // of a connection: the oldest has the least
-  struct Silent {
-    Connection::Self connection;
-    Clock::time_point since;
-  };
+  using Number = SilentConnections::Number;
 
   void judge(Number number, const Connection::Self& connection, std::string credential);
   void settle(const Connection::Self& connection, Result<std::string> payload);
@@ -63,8 +62,8 @@ class Incoming {
   Limits limits_;
   Check check_;
   Number next_ = 0;
-  std::map<Number, Silent> silent_;            // have not sent a whole frame
-  std::map<Number, Connection::Self> served_;  // have
+  SilentConnections silent_;
+  std::map<Number, Connection::Self> served_;  // have sent a whole frame
   std::size_t checking_ = 0;                   // counts connections that were closed meanwhile, too
 };
 

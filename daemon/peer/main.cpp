@@ -46,11 +46,13 @@ bool is_channel(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET;
 }
 
-void raise_descriptor_limit() {
+// Raises the limit as far as possible; returns how many descriptors can be open.
+std::size_t raise_descriptor_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return Peer::Parts().descriptors;
+  const std::size_t before = limit.rlim_cur;
   limit.rlim_cur = limit.rlim_max;
-  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
 }
 
 int answer_person(std::string_view argument) {
@@ -64,8 +66,8 @@ int run() {
     return refuse();
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   ::prctl(PR_SET_DUMPABLE, 0);
-  raise_descriptor_limit();
   Peer::Parts parts;
+  parts.descriptors = raise_descriptor_limit();
   parts.open = opener_for_each(munge_opener(), signer_opener(Fd(k_signer_fd)));
   Peer peer(Fd(k_peer_channel_fd), std::move(parts));
   // Without destructors: a thread may still be in a long look-up.

@@ -2,12 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_port_retry{5};
+
+// The rest remains for notes to other nodes.
+std::size_t connections_by(std::size_t descriptors) {
+  return descriptors - std::max(descriptors / 4, std::min<std::size_t>(descriptors / 2, 256));
+}
 
 }  // namespace
 
@@ -42,12 +48,23 @@ void Peer::set_up(const PeerSettings& settings) {
   const auto port = static_cast<std::uint16_t>(settings.port);
   const std::chrono::seconds io_wait(settings.io_wait_s);
   outgoing_.emplace(Delivery::Means{io_, background_, book_, port, io_wait}, channel_);
-  incoming_.emplace(io_, background_, channel_, Incoming::Limits{io_wait, settings.max_connections},
+  incoming_.emplace(io_, background_, channel_, Incoming::Limits{io_wait, connections(settings)},
                     [this](const std::string& credential, const Address& source) {
                       return verified_note(credential, source, parts_.open, book_);
                     });
   port_ = parts_.any_port ? std::uint16_t{0} : port;
   open_port();
+}
+
+std::size_t Peer::connections(const PeerSettings& settings) const {
+  const std::size_t most = connections_by(parts_.descriptors);
+  if (settings.max_connections <= most) return settings.max_connections;
+  ::dprintf(STDERR_FILENO,
+            "nodestage-peer: at most %zu connections can be open at once, and not %u "
+            "(peer.max_connections), since this process may open %zu files (LimitNOFILE of "
+            "nodestaged.service)\n",
+            most, settings.max_connections, parts_.descriptors);
+  return most;
 }
 
 void Peer::open_port() {
@@ -76,10 +93,9 @@ void Peer::opened(const Status& status) {
   }
   if (parts_.any_port) parts_.any_port(listener_.port());
   channel_.say(PeerListening{});
-  listener_.serve(
-      [this] { return incoming_->has_room(); },
-      [this](asio::ip::tcp::socket socket) { incoming_->accept(std::move(socket)); },
-      [this] { incoming_->drop_oldest("closed: nodestage-peer has no descriptor left"); });
+  listener_.serve([this] { return incoming_->has_room(); },
+                  [this](asio::ip::tcp::socket socket) { incoming_->accept(std::move(socket)); },
+                  [this] { incoming_->drop_one("closed: nodestage-peer has no descriptor left"); });
 }
 
 void Peer::fail_to_listen(const std::string& fault) {

@@ -29,6 +29,7 @@ class Peer {
     // Tests set it: listens on a port that the kernel chooses instead of the settings' port, and
     // reports it here before it says PeerListening.
     std::function<void(std::uint16_t port)> any_port;
+    std::size_t descriptors = 65'536;  // as many as this process can have open
   };
 
   Peer(Fd channel, Parts parts);
@@ -42,6 +43,7 @@ class Peer {
   void hear(PeerMessage message);
   void set_up(const PeerSettings& settings);
   Status take(const PeerSettings& settings);
+  [[nodiscard]] std::size_t connections(const PeerSettings& settings) const;
   void open_port();
   void opened(const Status& status);
   void end(const Status& status);

@@ -142,8 +142,13 @@ class Caller {
     const timeval patience{k_patience_ms / 1000, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   }
-  explicit Caller(std::uint16_t port)
+  explicit Caller(std::uint16_t port, const char* from = "127.0.0.1")
       : Caller(nodestage::Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))) {
+    sockaddr_in own = loopback(0);
+    if (::inet_pton(AF_INET, from, &own.sin_addr) != 1 ||
+        ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0) {
+      throw std::runtime_error("bind");
+    }
     const sockaddr_in address = loopback(port);
     if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) !=
         0) {

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <list>
+#include <map>
 
 #include "peer_run.hpp"
 #include "texts.hpp"
@@ -123,6 +124,55 @@ TEST_CASE("many idle connections make room for a good one") {
   CHECK(reply_to(peer, "good" + note_from("n1")) == "A");
   CHECK(idle.front().rest().empty());  // closed
   CHECK(has(peer.hear_kind<PeerDropped>().why, "64 connections were open"));
+}
+
+TEST_CASE("an address with many idle connections does not keep out one that has few") {
+  PeerRun peer(settings(20, 64));
+  const Caller slow(peer.port(), "127.0.0.9");  // the oldest of all
+  std::list<Caller> idle;
+  for (int i = 0; i < 200; ++i) idle.emplace_back(peer.port());
+  const Caller other(peer.port(), "127.0.0.9");
+  other.send(frame("good" + note_from("n2")));
+  CHECK(other.rest() == "A");
+  CHECK(std::next(idle.begin(), 100)->rest().empty());  // closed
+  slow.send(frame("good" + note_from("n2")));
+  CHECK(slow.rest() == "A");
+}
+
+TEST_CASE("the silent connection that is first to go") {
+  asio::io_context io;
+  SilentConnections silent;
+  std::map<std::uint64_t, Connection::Self> all;
+  const auto add = [&](std::uint64_t number, const char* address) {
+    all[number] =
+        std::make_shared<Connection>(asio::ip::tcp::socket(io), asio::ip::make_address(address));
+    silent.add(number, all[number]);
+  };
+  const auto first = [&] { return silent.first_to_go().connection; };
+  add(1, "10.0.0.1");
+  add(2, "10.0.0.2");
+  CHECK(first() == all[1]);
+  add(3, "10.0.0.2");
+  CHECK(first() == all[2]);
+  CHECK(silent.first_to_go().of_address == 2);
+  silent.remove(2, all[2]->source());
+  CHECK(first() == all[1]);
+  add(4, "10.0.0.3");
+  silent.remove(1, all[1]->source());
+  silent.remove(1, all[1]->source());
+  CHECK(silent.size() == 2);
+  CHECK(first() == all[3]);
+  silent.remove(3, all[3]->source());
+  silent.remove(4, all[4]->source());
+  CHECK(silent.empty());
+}
+
+TEST_CASE("more connections than the process can have descriptors are not accepted") {
+  PeerRun peer(settings(20, 1024), {open_fake, resolve_loopback, {}, 100});
+  std::list<Caller> idle;
+  for (int i = 0; i < 80; ++i) idle.emplace_back(peer.port());
+  CHECK(idle.front().rest().empty());
+  CHECK(has(peer.hear_kind<PeerDropped>().why, "50 connections were open"));
 }
 
 TEST_CASE("nodes that report at the same moment are served in turn, however many they are") {
