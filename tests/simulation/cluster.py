@@ -49,7 +49,7 @@ class Cluster:
         self.environment = dict(os.environ, NODESTAGE_CLUSTER=name)
         self.name, self.nodes = name, [f"n{number}" for number in range(1, count + 1)]
         self.state = self.call("dir").strip()
-        self.agents = {}
+        self.agents, self.cgroup_name = {}, ""
 
     def call(self, *words):
         done = subprocess.run([COMMAND, *words], env=self.environment, capture_output=True, text=True)
@@ -96,8 +96,12 @@ class Cluster:
 
     def seen(self, host, path):
         """What the host sees at that path."""
+        return f"/proc/{self.pid(host)}/root{path}"
+
+    def pid(self, host):
+        """The first process of the host."""
         with open(f"{self.state}/hosts/{host}/pid", encoding="ascii") as file:
-            return f"/proc/{file.read().strip()}/root{path}"
+            return file.read().strip()
 
     def write(self, host, path, text):
         os.makedirs(os.path.dirname(self.seen(host, path)), exist_ok=True)
@@ -112,7 +116,15 @@ class Cluster:
         """The cgroup of a service of the node, in the first hierarchy."""
         with open(f"{self.state}/hierarchies", encoding="utf-8") as file:
             mount = file.readline().split()[0]
-        return f"{mount}/nodestage-{self.name}/{node}/system.slice/{service}.service"
+        return f"{mount}/{self.own_cgroup(node)}/{node}/system.slice/{service}.service"
+
+    def own_cgroup(self, node):
+        """The name of the cgroup that has those of all hosts: its processes are in none but theirs."""
+        if not self.cgroup_name:
+            with open(f"/proc/{self.pid(node)}/cgroup", encoding="utf-8") as file:
+                paths = [line.rstrip("\n").split(":", 2)[2] for line in file]
+            self.cgroup_name = next(path.split("/")[1] for path in paths if path.startswith("/nodestage-"))
+        return self.cgroup_name
 
     def service(self, node, name="nodestaged"):
         """The processes of a service of the node: pid -> name of the program."""

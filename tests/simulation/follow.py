@@ -16,8 +16,11 @@ class Followed:
         self.cancelled, self.parts, self.nodes = False, {}, set()
         self.held_since, self.released = None, False
 
+    def ended(self):
+        return sum(part["JobState"] not in GOES_ON for part in self.parts.values())
+
     def over(self):
-        return len(self.parts) >= self.job.elements and all(part["JobState"] not in GOES_ON for part in self.parts.values())
+        return self.ended() == len(self.parts) >= self.job.elements
 
 
 def look(cluster, followed):

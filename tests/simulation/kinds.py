@@ -28,7 +28,7 @@ class Job:
     # Path -> (text, size) that a file is filled with, or None: it must not exist.
     results: dict = dataclasses.field(default_factory=dict)
     whole_or_absent: bool = False  # for results of a job that is cancelled at any moment: absent only if it did not say WRITTEN
-    elements: int = 1
+    elements: int = 1  # jobs that Slurm counts: tasks of an array, components
     cancel_after: float | None = None  # seconds from its submission
     held: bool = False  # it is requeued and held, and must be released
     opens: str | None = None  # a directory that lets the held results in once it is opened
@@ -134,6 +134,14 @@ def requeued(make):
 def array(make):
     count, (text, size) = make.pick.randrange(2, 7), make.result()
     return make.job("array", [f"--array=1-{count}", f"--stage-dataset={make.archive()}:d", f"--stage-out=r:{make.out}/%a"],
+                    f"is d {make.facts['tree']}\nfill r '{text}' {size}\n{END}", elements=count,
+                    results={f"{make.out}/{index}": (text, size) for index in range(1, count + 1)})
+
+
+def long_array(make, count, at_a_time):
+    """An array as those who stage would run it at scale: each task has its data and one result."""
+    text, size = make.result()
+    return make.job("array", [f"--array=1-{count}%{at_a_time}", f"--stage-dataset={make.home}/in/good.tar:d", f"--stage-out=r:{make.out}/%a"],
                     f"is d {make.facts['tree']}\nfill r '{text}' {size}\n{END}", elements=count,
                     results={f"{make.out}/{index}": (text, size) for index in range(1, count + 1)})
 

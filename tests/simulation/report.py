@@ -2,7 +2,7 @@
 import json
 import statistics
 
-FIELDS = ("memory", "descriptors", "threads")
+FIELDS = ("descriptors", "threads")
 
 
 def lasting(samples, kind):
@@ -25,13 +25,18 @@ def growth(samples, kind):
     return len(pairs), statistics.mean(first for first, _ in pairs), statistics.mean(last for _, last in pairs), max(last - first for first, last in pairs)
 
 
+def peak(samples, kind):
+    """The most memory that any of them had, in KiB."""
+    return max((held[kind]["peak"] for sample in samples for held in sample["nodes"].values() if kind in held), default=0)
+
+
 def held_more(before, after):
     """Descriptors and threads that a daemon without jobs has more than before the first job."""
     found = []
     for kind in ("daemon", "peer"):
         for node, (first, last) in lasting([before, after], kind).items():
             found += [f"{node}: the {kind} has {last[field]} {field}, and had {first[field]} before the first job"
-                      for field in FIELDS[1:] if last[field] > first[field]]
+                      for field in FIELDS if last[field] > first[field]]
     return found
 
 
@@ -69,9 +74,10 @@ def write(run, file):
     for kind in ("daemon", "peer"):
         count, first, last, most = growth(run.samples, kind)
         say(f"Memory of the {count} of kind {kind} that ran all the time: {first:.0f} KiB in the first quarter, {last:.0f} in the last; the most that one grew: {most:.0f}")
+        say(f"The most memory that any {kind} had: {peak(run.samples, kind)} KiB")
     for kind in ("daemon", "peer"):
         pairs = lasting([run.before, run.after], kind).values()
-        for field in FIELDS[1:]:
+        for field in FIELDS:
             say(f"{field} of each {kind}, without jobs: at most {max((first[field] for first, _ in pairs), default=0)} before, "
                 f"{max((last[field] for _, last in pairs), default=0)} after")
     say(f"Journals: {run.after['journal']} bytes at the end, {max(sample['journal'] for sample in run.samples)} at most; "

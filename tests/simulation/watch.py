@@ -10,11 +10,14 @@ PLACES = ("/localscratch/.nodestage/trash", "/localscratch/.nodestage/hold", "/l
 
 
 def holds(pid):
-    """Memory (KiB), descriptors, and threads of a process, or nothing if it is gone."""
+    """Memory (KiB, now and at most), descriptors, threads, and start (ticks) of a process, or nothing if it is gone."""
     try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            begun = int(file.read().rpartition(")")[2].split()[19])
         with open(f"/proc/{pid}/status", encoding="utf-8") as file:
             status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
-        return {"memory": int(status["VmRSS"].split()[0]), "descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": int(status["Threads"])}
+        return {"memory": int(status["VmRSS"].split()[0]), "peak": int(status["VmHWM"].split()[0]), "descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": int(status["Threads"]),
+                "begun": begun}
     except (OSError, KeyError):
         return None
 
@@ -31,8 +34,8 @@ def sample(cluster):
         for pid, name in cluster.service(node).items():
             kind = {"nodestaged": "daemon", "nodestage-peer": "peer"}.get(name)
             held = holds(pid) if kind else None
-            # A child that the daemon has just forked has its name, too: the oldest is the daemon.
-            if held and (kind not in processes or pid < processes[kind]["pid"]):
+            # A child that the daemon has just forked has its name, too: the oldest is the daemon. Numbers of processes start again.
+            if held and (kind not in processes or held["begun"] < processes[kind]["begun"]):
                 processes[kind] = {"pid": pid, **held}
         found["nodes"][node] = processes
         found["journal"] += size_below(f"{cluster.root(node)}/var/lib/nodestage/jobs")
