@@ -194,7 +194,7 @@ void look_at_directory(const std::string& path, const DirectoryLook& look, PlanI
                           (plan.is_shared ? "each node reads it once, and each job looks at all of "
                                             "it; an archive takes one look: "
                                           : "and every node reads it: ") +
-                          pack_command(path));
+                          how_to_pack(path));
   }
   const std::string links = seen.out_links.note(look.links, "links=follow", seen.bytes);
   if (!links.empty()) plan.advice.push_back(links);

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "daemon/root/table/repeated_sources.hpp"
 #include "sharing_site.hpp"
 #include "texts.hpp"
@@ -34,15 +36,16 @@ ItemRecord directory(std::uint64_t files) {
 }
 
 std::string third(RepeatedSources& repeated, const ItemRecord& item) {
-  CHECK(repeated.count(1000, item, k_now_s).empty());
-  CHECK(repeated.count(1000, item, k_now_s + 1).empty());
-  return repeated.count(1000, item, k_now_s + 2);
+  CHECK(repeated.count({1000, 1}, item, k_now_s).empty());
+  CHECK(repeated.count({1000, 2}, item, k_now_s + 1).empty());
+  return repeated.count({1000, 3}, item, k_now_s + 2);
 }
 
 // The lines that the job's first step is given.
-std::vector<std::string> run_job(SharingSite& site, std::uint32_t job) {
+std::vector<std::string> run_job(SharingSite& site, std::uint32_t job,
+                                 const std::vector<ItemRecord>& items = {file(7)}) {
   REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(job))));
-  REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, {file(7)}));
+  REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
   site.end_stage(job);
   site.answers.clear();
   Wait wait;
@@ -58,16 +61,25 @@ std::vector<std::string> run_job(SharingSite& site, std::uint32_t job) {
 TEST_CASE("the third time within a day is worth a hint, once") {
   RepeatedSources repeated;
   CHECK(third(repeated, file(7)) == k_shared);
-  CHECK(repeated.count(1000, file(7), k_now_s + 3).empty());
+  CHECK(repeated.count({1000, 4}, file(7), k_now_s + 3).empty());
   SUBCASE("and the next day again") {
-    CHECK(repeated.count(1000, file(7), k_now_s + k_day_s).empty());
-    CHECK(repeated.count(1000, file(7), k_now_s + k_day_s + 1).empty());
-    CHECK(repeated.count(1000, file(7), k_now_s + k_day_s + 2) == k_shared);
+    CHECK(repeated.count({1000, 5}, file(7), k_now_s + k_day_s).empty());
+    CHECK(repeated.count({1000, 6}, file(7), k_now_s + k_day_s + 1).empty());
+    CHECK(repeated.count({1000, 7}, file(7), k_now_s + k_day_s + 2) == k_shared);
   }
   SUBCASE("for each user and source by themselves") {
     CHECK(third(repeated, file(8)) == k_shared);
-    CHECK(repeated.count(1001, file(7), k_now_s).empty());
+    CHECK(repeated.count({1001, 4}, file(7), k_now_s).empty());
   }
+}
+
+TEST_CASE("a job counts once, however many of its items have the source, and if it runs again") {
+  RepeatedSources repeated;
+  for (int i = 0; i < 4; ++i) CHECK(repeated.count({1000, 1}, file(7), k_now_s).empty());
+  for (int i = 0; i < 4; ++i) CHECK(repeated.count({1000, 2}, file(7), k_now_s + 1).empty());
+  CHECK(repeated.count({1000, 1}, file(7), k_now_s + 2).empty());
+  CHECK(repeated.count({1000, 3}, file(7), k_now_s + 3) == k_shared);
+  CHECK(repeated.count({1000, 3}, file(7), k_now_s + 3).empty());
 }
 
 TEST_CASE("what is not known, or was not staged, is not counted") {
@@ -81,7 +93,10 @@ TEST_CASE("what is not known, or was not staged, is not counted") {
 TEST_CASE("three times in more than a day are no reason for a hint") {
   RepeatedSources repeated;
   for (std::uint64_t time = 0; time < 10; ++time)
-    CHECK(repeated.count(1000, file(7), k_now_s + time * k_day_s / 2).empty());
+    CHECK(
+        repeated
+            .count({1000, static_cast<std::uint32_t>(time)}, file(7), k_now_s + time * k_day_s / 2)
+            .empty());
 }
 
 TEST_CASE("a directory of many files is better packed") {
@@ -93,16 +108,31 @@ TEST_CASE("a directory of many files is better packed") {
   CHECK(third(others, directory(1999)).empty());
 }
 
+TEST_CASE("a command to pack is shown only with a path that can be pasted") {
+  RepeatedSources repeated;
+  ItemRecord item = directory(12'000);
+  SUBCASE("not with one that the record has shortened") {
+    set_field(item.source, "/project/" + std::string(600, 'a') + "..." + std::string(411, 'z'));
+  }
+  SUBCASE("nor with characters that a terminal does not show") {
+    set_field(item.source, "/project/new\nline");
+  }
+  CHECK(third(repeated, item) ==
+        "the third time in a day that a job of yours stages this here: an archive is faster than "
+        "12,000 files: nodestage pack makes one");
+}
+
 TEST_CASE("a user who claims many sources loses only hints of their own") {
   RepeatedSources repeated;
-  for (int i = 0; i < 2; ++i) repeated.count(1000, file(7), k_now_s);
-  for (std::uint64_t mark = 1; mark < 100'000; ++mark) repeated.count(1001, file(mark), k_now_s);
-  CHECK(repeated.count(1000, file(7), k_now_s) == k_shared);
+  for (std::uint32_t job : {1U, 2U}) repeated.count({1000, job}, file(7), k_now_s);
+  for (std::uint64_t mark = 1; mark < 100'000; ++mark)
+    repeated.count({1001, 4}, file(mark), k_now_s);
+  CHECK(repeated.count({1000, 3}, file(7), k_now_s) == k_shared);
 }
 
 TEST_CASE("of more users than are remembered, the one who came last is among them") {
   RepeatedSources repeated;
-  for (std::uint32_t uid = 2000; uid < 12'000; ++uid) repeated.count(uid, file(7), k_now_s);
+  for (std::uint32_t uid = 2000; uid < 12'000; ++uid) repeated.count({uid, 9}, file(7), k_now_s);
   CHECK(third(repeated, file(7)) == k_shared);
 }
 
@@ -123,4 +153,14 @@ TEST_CASE("the hint is in the line of the item, in the third job alone") {
     site.start_daemon();
     CHECK_FALSE(has(lines(3), "third time"));
   }
+}
+
+TEST_CASE("three items of one job are not three jobs") {
+  SharingSite site;
+  const std::vector<ItemRecord> items = {file(7), file(7), file(7)};
+  for (const auto& line : run_job(site, 1, items)) CHECK_FALSE(has(line, "third time"));
+  for (const auto& line : run_job(site, 2, items)) CHECK_FALSE(has(line, "third time"));
+  const auto lines = run_job(site, 3, items);
+  CHECK(std::count_if(lines.begin(), lines.end(),
+                      [](const auto& line) { return has(line, k_shared); }) == 1);
 }

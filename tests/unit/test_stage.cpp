@@ -334,6 +334,17 @@ TEST_CASE("the mark of a source is the same until the source or the keys change"
     stage.request.datasets[0].destination = "t";
     CHECK(mark_after(stage, "true") != touched);
   }
+  SUBCASE("of a part of a file") {
+    DatasetItem& item = stage.add("t.tar");
+    const std::uint64_t all = mark_after(stage, "true");
+    item.include = {"t/a/*"};
+    const std::uint64_t part = mark_after(stage, "true");
+    CHECK(part != 0);
+    CHECK(part != all);
+    CHECK(mark_after(stage, "true") == part);
+    item.exclude = {"t/a/link"};
+    CHECK(mark_after(stage, "true") != part);
+  }
   SUBCASE("of a file that was just changed, there is none") {
     stage.order.cache_min_age_s = 3600;
     stage.add("t.tar");
@@ -350,6 +361,12 @@ TEST_CASE("the mark of a source is the same until the source or the keys change"
     CHECK(mark != 0);
     CHECK(mark_after(stage, "touch t/a/one") == mark);
     CHECK(mark_after(stage, "mv t u && cp -r u t") != mark);
+  }
+  SUBCASE("of a part of a directory, there is none: its archive would have all of it") {
+    DatasetItem& item = stage.add("t");
+    SUBCASE("exclude=") { item.exclude = {"a/one"}; }
+    SUBCASE("links=follow") { item.links = Links::follow; }
+    CHECK(mark_after(stage, "true") == 0);
   }
   SUBCASE("of several files, there is none") {
     REQUIRE(stage.in_data("cp t.tar t2.tar") == 0);

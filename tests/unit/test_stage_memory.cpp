@@ -36,6 +36,8 @@ TEST_CASE("a dataset in memory has a link in the job directory, and its variable
   MemoryRun run;
   run.in_memory("d.tar", "x/set").strip = 1;
   run.add("d/text");
+  run.order.cache = "/cache";
+  run.order.cache_min_age_s = 0;
   REQUIRE(run.run() == 0);
   const std::string path = run.order.memory.directory + "/x/set";
   CHECK(fs::read_symlink(run.job() + "/x/set") == path);
@@ -45,6 +47,8 @@ TEST_CASE("a dataset in memory has a link in the job directory, and its variable
   CHECK(run.status.environment.at(2) == "NODESTAGE_DATASET_TEXT=" + run.job() + "/text");
   CHECK(run.note(0) == "in memory");
   CHECK(run.note(1).empty());
+  CHECK(run.status.items[0].source_mark == 0);  // What is in memory cannot be kept for others.
+  CHECK(run.status.items[1].source_mark != 0);
   CHECK(run.in_mem("test \"$(ls -A)\" = x"));
   CHECK(run.in_job("test ! -e .nodestage-partial"));
 }

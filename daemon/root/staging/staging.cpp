@@ -305,7 +305,8 @@ void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharin
 
 void Staging::count_sources(const JobRecord& record, const WorkerStatus& status) {
   for (std::size_t i = 0; i < status.items.size(); ++i) {
-    std::string hint = repeated_.count(record.begin.uid, status.items[i], at_.loop.wall_s());
+    std::string hint =
+        repeated_.count({record.begin.uid, record.key().job}, status.items[i], at_.loop.wall_s());
     if (!hint.empty()) hints_[record.key()][i] = std::move(hint);
   }
 }

@@ -9,15 +9,17 @@ namespace nodestage {
 namespace {
 
 constexpr std::uint64_t k_day_s = 86'400;
-constexpr std::uint32_t k_times = 3;  // of the hint
+constexpr std::size_t k_times = 3;  // of the hint
 constexpr const char* k_since = "the third time in a day that a job of yours stages this here: ";
 
 bool is_directory(const ItemRecord& item) { return field_text(item.what) == "directory"; }
 
 std::string pack_hint(const ItemRecord& item) {
   if (item.files < k_many_files) return {};
+  const std::string source = field_text(item.source);
+  const bool is_whole = source.size() + 1 < sizeof item.source;  // A longer one is shortened.
   return k_since + ("an archive is faster than " + human_count(item.files)) +
-         " files: " + pack_command(printable(field_text(item.source)));
+         " files: " + how_to_pack(is_whole ? source : "");
 }
 
 }  // namespace
@@ -43,18 +45,22 @@ RepeatedSources::Source& RepeatedSources::source_of(User& user, std::uint64_t ma
   return *oldest = Source{.mark = mark};
 }
 
-std::string RepeatedSources::count(std::uint32_t uid, const ItemRecord& item, std::uint64_t now_s) {
+std::string RepeatedSources::count(const StagingJob& by, const ItemRecord& item,
+                                   std::uint64_t now_s) {
   if (item.source_mark == 0 || state_of(item) != ItemState::done) return {};
-  User& user = user_of(uid);
+  User& user = user_of(by.uid);
   Source& source = source_of(user, item.source_mark);
   if (source.first_s + k_day_s <= now_s) source = {.mark = item.source_mark, .first_s = now_s};
   user.last_s = source.last_s = now_s;
-  if (source.times > k_times) return {};
-  if (++source.times > 1) {
+  auto& jobs = source.jobs;
+  if (jobs.size() == k_times || std::find(jobs.begin(), jobs.end(), by.job) != jobs.end())
+    return {};
+  jobs.push_back(by.job);
+  if (jobs.size() > 1) {
     source.again_bytes += item.bytes_read;
     source.again_ms += item.elapsed_ms;
   }
-  if (source.times != k_times) return {};
+  if (jobs.size() < k_times) return {};
   if (is_directory(item)) return pack_hint(item);
   return k_since +
          ("with ,shared it would have been there at once, and have saved " +

@@ -20,18 +20,23 @@ class RepeatedSources {
   static constexpr std::size_t k_most_users = 1024;
   static constexpr std::size_t k_most_sources = 16;  // of a user
 
-  // Counts an item that a job of the user has staged; `now_s`: seconds since 1970. Returns the hint
-  // for the user, printable, when it was the third time within a day; "" otherwise.
-  std::string count(std::uint32_t uid, const ItemRecord& item, std::uint64_t now_s);
+  struct StagingJob {
+    std::uint32_t uid;
+    std::uint32_t job;
+  };
+  // Counts an item that a job has staged; `now_s`: seconds since 1970. A job counts once for a
+  // source, also with several items and if it is requeued. Returns the hint for the user,
+  // printable, with the third job of a user within a day; "" otherwise.
+  std::string count(const StagingJob& by, const ItemRecord& item, std::uint64_t now_s);
 
  private:
   struct Source {
     std::uint64_t mark = 0;
     std::uint64_t first_s = 0;  // of the day in which it is counted
     std::uint64_t last_s = 0;
-    std::uint32_t times = 0;
-    std::uint64_t again_bytes = 0;  // read for all times but the first
-    std::uint64_t again_ms = 0;     // likewise
+    std::vector<std::uint32_t> jobs;  // the first three
+    std::uint64_t again_bytes = 0;    // read for all of them but the first
+    std::uint64_t again_ms = 0;       // likewise
   };
   struct User {
     std::uint64_t last_s = 0;

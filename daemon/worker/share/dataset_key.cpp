@@ -20,6 +20,15 @@ void add_value(ShareKey& key, const DatasetItem& item, const OptionKey<DatasetIt
       row.form);
 }
 
+bool is_given(const DatasetItem& item, const OptionKey<DatasetItem>& row) {
+  using Item = DatasetItem;
+  const Item none;
+  return std::visit(
+      FormCases{[&](const WordForm<Item>& form) { return form.get(item) != form.get(none); },
+                [&](const auto& form) { return item.*form.member != none.*form.member; }},
+      row.form);
+}
+
 }  // namespace
 
 // A name with an archive's suffix is that of an archive, or a fault.
@@ -54,7 +63,9 @@ std::uint64_t file_mark(const DatasetItem& item, const std::string& path, int fd
   return identity.why_not.empty() ? fnv1a(identity.key) : 0;
 }
 
-std::uint64_t directory_mark(int fd) {
+std::uint64_t directory_mark(const DatasetItem& item, int fd) {
+  for (const auto& row : Option<DatasetItem>::keys)
+    if (row.tree == TreeEffect::changes && is_given(item, row)) return 0;
   const auto look = look_at(fd);
   if (!look) return 0;
   return fnv1a(std::to_string(look->device) + " " + std::to_string(look->file_system) + " " +

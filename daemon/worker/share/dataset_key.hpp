@@ -26,8 +26,9 @@ TreeLook dataset_tree(const DatasetItem& item, const std::string& path, int fd,
 // been kept. `fd` is borrowed.
 std::uint64_t file_mark(const DatasetItem& item, const std::string& path, int fd,
                         const ShareRules& rules);
-// The same of a directory, which may have been changed below its top; 0: it cannot be looked at.
-std::uint64_t directory_mark(int fd);
+// The same of a directory, which may have been changed below its top; 0: it cannot be looked at, or
+// a key selects or changes what is staged of it, so that an archive of the directory is not that.
+std::uint64_t directory_mark(const DatasetItem& item, int fd);
 
 // Adds a source, in the order in which they are staged.
 void add_source(ShareKey& key, const std::string& path, int fd);

@@ -201,10 +201,11 @@ void Dataset::look_again(const Piece& piece, const std::string& source) {
   for (auto* key : {&before_, &after_}) add_source(**key, source, tree);
 }
 
-// Of a single source: several are not one that could be kept, and newest= has another each time.
+// Of a single source: several are not one that could be kept, newest= has another each time, and
+// what is in memory is not kept.
 void Dataset::mark_source(const Piece& piece, const std::string& source) {
-  if (sharing_.is_asked() || is_group_ || newest_) return;
-  source_mark_ = piece.is_directory() ? directory_mark(piece.source_fd())
+  if (sharing_.is_asked() || is_group_ || newest_ || is_in_memory()) return;
+  source_mark_ = piece.is_directory() ? directory_mark(item_, piece.source_fd())
                                       : file_mark(item_, source, piece.source_fd(),
                                                   ShareRules{context_.order, context_.umask});
 }
