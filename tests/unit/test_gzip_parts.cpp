@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "daemon/worker/decode/gzip_parts.hpp"
 #include "daemon/worker/decode/part_decoding.hpp"
@@ -49,9 +50,12 @@ struct Joined {
 };
 
 enum class Kept { data, nothing };
+using Check = std::function<void(const Decoding& decoding, std::uint64_t decoded)>;
 
+// `check`: after each slice.
 Joined join(DecodeRun& run, const std::string& packed, const GzipSizes& sizes,
-            std::size_t block = std::size_t{512} * 1024, Kept kept = Kept::data) {
+            std::size_t block = std::size_t{512} * 1024, Kept kept = Kept::data,
+            const Check& check = {}) {
   write_file(run.scratch / "y", packed);
   RateLimit rate(-1);
   Meter meter(rate, run.stop);
@@ -70,6 +74,7 @@ Joined join(DecodeRun& run, const std::string& packed, const GzipSizes& sizes,
     if (!slice) joined.fault = slice.error().text();
     if (!slice || slice->empty()) break;
     joined.size += slice->size();
+    if (check) check(**decoding, joined.size);
     if (kept == Kept::data) joined.data += DecodeRun::text(slice->bytes());
   }
   joined.chunks = made.joined();
@@ -132,6 +137,27 @@ TEST_CASE("gzip in chunks: what becomes larger than a chunk's memory is decoded 
     CHECK(joined.fault == "");
     CHECK((joined.data == data));
   }
+}
+
+TEST_CASE("gzip in chunks: the position is behind what was returned, and not far") {
+  DecodeRun run;
+  // Stored, so that positions are known.
+  const std::string data = gzip_bytes::noise(900'000);
+  constexpr std::uint64_t k_file_bytes = 900'000 + 18 + 900'000 / 1'000;
+  const GzipSizes sizes{20'000, 3};
+  std::uint64_t last = 0;
+  const auto check = [&](const Decoding& decoding, std::uint64_t decoded) {
+    const std::uint64_t position = decoding.position();
+    CHECK(position >= last);
+    CHECK(position >= std::min<std::uint64_t>(decoded, data.size()));
+    CHECK(position <= k_file_bytes);
+    CHECK(position <= decoded + decoded / 1'000 + 512 + 2 * (sizes.chunk + sizes.beyond()));
+    last = position;
+  };
+  const Joined joined =
+      join(run, member(data, {"", 0, 3}), sizes, std::size_t{512} * 1024, Kept::data, check);
+  CHECK((joined.data == data));
+  CHECK((joined.chunks > 10 || !Inflater::can_begin_between()));
 }
 
 // Its size, modulo 2^32 as ISA-L and the trailer count it, is 10,100 when a chunk ends whose last

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/worker/basis/thread_group.hpp"
 #include "daemon/worker/decode/frame_reader.hpp"
 #include "daemon/worker/decode/start_decoding.hpp"
 
@@ -52,13 +53,17 @@ Result<Bytes> Decoder::peek_decoded() {
   return Bytes(peeked_).first(bytes);
 }
 
+Status Decoder::start() {
+  TRY_ASSIGN(decoding_, start_decoding(*source_, std::exchange(first_, {}), coding_, limits_));
+  return {};
+}
+
 Result<Slice> Decoder::next() {
   TRY(source_->meter().check());
   if (!fault_) return fault_.error();
   if (decoding_ == nullptr) {
-    auto started = start_decoding(*source_, std::exchange(first_, {}), coding_, limits_);
-    if (!started) return (fault_ = started.error()).error();
-    decoding_ = std::move(*started);
+    fault_ = guarded([&] { return start(); });
+    if (!fault_) return fault_.error();
   }
   auto block = decoding_->next();
   if (!block) fault_ = block.error();

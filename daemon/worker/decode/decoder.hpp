@@ -86,6 +86,7 @@ class Decoder {
  private:
   Decoder(Source& source, const DecoderLimits& limits) : source_(&source), limits_(limits) {}
   Result<Slice> read_first();
+  Status start();
   Result<Bytes> peek_decoded();
   [[nodiscard]] DecodeFaults faults() const { return {*source_, coding_}; }
 

@@ -21,7 +21,7 @@ class DeflateChunk {
   // Decodes whole blocks into the memory of `blocks`: from the first one that is found before the
   // bit `limit`, up to the first one that begins there or later. It ends before that at the last
   // block of the stream, at a fault, and where data or memory end. False: nothing was decoded, its
-  // blocks are too small to be worth it, or `stop` was set.
+  // blocks are too small to be worth it, the search costs too much, or `stop` was set.
   bool decode(Bytes data, std::uint64_t limit, std::vector<Part::Block> blocks,
               const std::atomic<bool>& stop);
 
@@ -30,6 +30,8 @@ class DeflateChunk {
   [[nodiscard]] std::uint64_t end() const { return at_.bit; }
   // The memory did not suffice.
   [[nodiscard]] bool is_too_large() const { return is_too_large_; }
+  // How many headers of blocks the search has looked at.
+  [[nodiscard]] std::uint64_t headers() const { return headers_; }
   // Of the memory: how much has been filled.
   [[nodiscard]] std::size_t filled() const;
 
@@ -61,6 +63,7 @@ class DeflateChunk {
   bool is_too_large_ = false;
   bool is_given_up_ = false;
   std::size_t ends_ = 0;  // of blocks, seen so far
+  std::uint64_t headers_ = 0;
 };
 
 }  // namespace nodestage

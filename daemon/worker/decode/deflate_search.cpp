@@ -56,7 +56,9 @@ constexpr auto k_four_shares = four_shares();
 // A block's header at a bit: whether all of its codes are complete, and nothing else is wrong.
 class DynamicHeader {
  public:
-  DynamicHeader(const BitView& view, std::uint64_t bit) : view_(view), bit_(bit) {}
+  // `budget`: how many may be looked at closely.
+  DynamicHeader(const BitView& view, std::uint64_t bit, std::uint64_t& budget)
+      : view_(view), bit_(bit), budget_(budget) {}
 
   bool is_right() {
     const std::uint64_t head = view_.at(bit_);
@@ -73,6 +75,8 @@ class DynamicHeader {
     for (unsigned i = 0; i < 60; i += 12) used += k_four_shares[lengths >> i & 0xfff];
     if (used != 1U << 7) return false;
     bit_ += 3 * count;
+    if (budget_ == 0) return false;
+    --budget_;
     return are_code_lengths_right(lengths, count) && bit_ <= view_.size();
   }
 
@@ -122,6 +126,7 @@ class DynamicHeader {
 
   const BitView& view_;
   std::uint64_t bit_;
+  std::uint64_t& budget_;
   std::size_t literals_ = 0;
   std::size_t distances_ = 0;
 };
@@ -135,11 +140,12 @@ std::optional<std::size_t> stored_at(const BitView& view, std::uint64_t byte) {
   return size;
 }
 
-bool is_good_stored(const BitView& view, std::uint64_t byte, std::size_t size) {
+bool is_good_stored(const BitView& view, std::uint64_t byte, std::size_t size,
+                    std::uint64_t& headers) {
   const std::uint64_t behind = 8 * (byte + 4 + size);
   if (behind + 40 > view.size()) return false;
   if ((view.at(behind) & 7) == 0) return stored_at(view, behind / 8 + 1).has_value();
-  return DynamicHeader(view, behind).is_right();
+  return DynamicHeader(view, behind, headers).is_right();
 }
 
 // `from`: of the search, before which nothing is looked at.
@@ -152,10 +158,10 @@ unsigned zeros_before(const BitView& view, std::uint64_t bit, std::uint64_t from
 }  // namespace
 
 std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64_t end,
-                                     const std::atomic<bool>& stop) {
+                                     const std::atomic<bool>& stop, std::uint64_t& headers) {
   const BitView view(data);
   end = std::min(end, view.size());
-  for (std::uint64_t bit = from; bit < end && !stop;) {
+  for (std::uint64_t bit = from; bit < end && headers > 0 && !stop;) {
     // Eight bits or fewer, up to the end of the byte: which of them may begin a block.
     const std::uint64_t next = view.at(bit);
     const std::uint64_t byte_end = std::min(end, bit - bit % 8 + 8);
@@ -164,11 +170,11 @@ std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64
       if ((bit + i) % 8 == 5 && (head & 7) == 0) {
         const std::uint64_t byte = (bit + i + 3) / 8;
         const auto size = stored_at(view, byte);
-        if (size && is_good_stored(view, byte, *size))
+        if (size && is_good_stored(view, byte, *size, headers))
           return BlockStart{bit + i, zeros_before(view, bit + i, from)};
       }
       if ((head & 7) == k_dynamic && (head >> 3 & 31) < 30 && (head >> 8 & 31) < 30 &&
-          DynamicHeader(view, bit + i).is_right())
+          DynamicHeader(view, bit + i, headers).is_right())
         return BlockStart{bit + i, 0};
     }
     bit = byte_end;

@@ -17,8 +17,10 @@ struct BlockStart {
 
 // Searches `data` from `from` on, up to the bit `end`, for a block that is not the last one, and
 // has codes of its own or stored bytes that another such block follows. Bytes that look like it may
-// be none, which is rare. Returns nothing soon after `stop` is set.
+// be none, which is rare. Returns nothing soon after `stop` is set, and when `headers` is 0: this
+// is how many more headers it may look at closely, since data can be made to look like one
+// everywhere.
 std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64_t end,
-                                     const std::atomic<bool>& stop);
+                                     const std::atomic<bool>& stop, std::uint64_t& headers);
 
 }  // namespace nodestage

@@ -100,9 +100,10 @@ class Gzip final : public GzipCodec {
     return {};
   }
 
-  void begin_between(const Inflater::Between& from, std::byte byte, Bytes window) override {
+  Status begin_between(const Inflater::Between& from, std::uint32_t size, std::byte byte,
+                       Bytes window) override {
     header_.complete();
-    inflater_.begin_between(from, byte, window);
+    return inflater_.begin_between(from, size, byte, window);
   }
   [[nodiscard]] std::optional<Inflater::Between> between() const override {
     return header_.is_complete() ? inflater_.between() : std::nullopt;

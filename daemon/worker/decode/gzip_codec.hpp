@@ -10,7 +10,8 @@ namespace nodestage {
 class GzipCodec : public Codec {
  public:
   // Instead of begin_frame(); as Inflater::begin_between().
-  virtual void begin_between(const Inflater::Between& from, std::byte byte, Bytes window) = 0;
+  virtual Status begin_between(const Inflater::Between& from, std::uint32_t size, std::byte byte,
+                               Bytes window) = 0;
   [[nodiscard]] virtual std::optional<Inflater::Between> between() const = 0;
 };
 

@@ -169,7 +169,7 @@ bool GzipParts::join(GzipPart& part) {
   if (!part.has_chunk || !part.begins_at(point_->bit)) return false;
   part.has_chunk = false;
   const std::size_t known = std::min<std::uint64_t>(window_.size(), point_->size);
-  const std::uint64_t end = 8 * part.begin + part.chunk.end();
+  const std::uint64_t end_bit = 8 * part.begin + part.chunk.end();
   const bool is_too_large = part.chunk.is_too_large();
   const std::size_t filled = part.chunk.filled();
   auto blocks = part.chunk.resolve(Bytes(window_).last(known));
@@ -180,7 +180,8 @@ bool GzipParts::join(GzipPart& part) {
     point_->size += bytes.size();
     remember(bytes);
   }
-  point_->bit = end;
+  point_->bit = end_bit;
+  part.position = std::max(part.position, (end_bit + 7) / 8);
   part.blocks = std::move(*blocks);
   is_reader_there_ = false;
   ++joined_;
@@ -231,9 +232,10 @@ void GzipParts::leave_chunks(GzipPart& part) {
     input_.skip(1);
   }
   const std::size_t known = std::min<std::uint64_t>(window_.size(), point_->size);
-  codec_->begin_between(
-      {(8 - bits_used) % 8, point_->crc, static_cast<std::uint32_t>(point_->size)}, first,
-      Bytes(window_).last(known));
+  const Status begun = codec_->begin_between({(8 - bits_used) % 8, point_->crc},
+                                             static_cast<std::uint32_t>(point_->size), first,
+                                             Bytes(window_).last(known));
+  if (!begun) return end(part, store_->faults.of_codec(offset, begun.error()));
   reader_.enter_frame(point_->size);
   point_.reset();
 }
@@ -254,11 +256,14 @@ void GzipParts::decode(GzipPart& part) {
     const bool has_room = block.size < block.room().size();
     if (has_room && reader_.fault()) pause(part);
   }
-  if (!reader_.fault() || reader_.is_at_end()) {
-    part.fault = reader_.fault();
-    is_over_ = is_stopped_ = true;
-  }
+  if (!reader_.fault() || reader_.is_at_end()) end(part, reader_.fault());
   remember(block.room().first(block.size));
+}
+
+// Nothing follows this part's blocks but the fault, if it is one.
+void GzipParts::end(GzipPart& part, const Status& fault) {
+  part.fault = fault;
+  is_over_ = is_stopped_ = true;
 }
 
 // The reader has used and returned all that there is up to pull_end_.

@@ -63,6 +63,7 @@ class GzipParts final : public PartMaker {
   void leave_chunks(GzipPart& part);
   void miss(GzipPart& part);
   void decode(GzipPart& part);
+  void end(GzipPart& part, const Status& fault);
   void pause(GzipPart& part);
   void remember(Bytes bytes);
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "common/result.hpp"
 #include "daemon/worker/basis/bytes.hpp"
 
 namespace nodestage {
@@ -34,15 +35,15 @@ class Inflater {
   struct Between {
     unsigned bits_left;  // of what was given, not used yet: the first of them begins the next block
     std::uint32_t crc;   // of the member's data so far
-    std::uint32_t size;  // likewise, modulo 2^32
   };
 
   // Call it before each piece of data.
   void begin(Trailer trailer);
   // The same for the rest of a gzip member's data, whose block begins with the last `bits_left`
-  // bits of `byte`, and goes on with what is given next. `window`: what precedes, up to 32 KiB.
-  // Only if can_begin_between().
-  void begin_between(const Between& from, std::byte byte, Bytes window);
+  // bits of `byte`, and goes on with what is given next. `size` bytes precede, modulo 2^32, and
+  // `window` has the last 32 KiB of them. Only if can_begin_between(). A fault: the library
+  // refuses.
+  Status begin_between(const Between& from, std::uint32_t size, std::byte byte, Bytes window);
   static bool can_begin_between();
   // Both are borrowed until they are used up, and have less than 4 GiB.
   void give(Bytes in);

@@ -27,17 +27,20 @@ void Inflater::begin(Trailer trailer) {
 
 bool Inflater::can_begin_between() { return true; }
 
-void Inflater::begin_between(const Between& from, std::byte byte, Bytes window) {
+Status Inflater::begin_between(const Between& from, std::uint32_t size, std::byte byte,
+                               Bytes window) {
   begin(Trailer::gzip);
   inflate_state& state = library_->state;
   state.read_in = std::to_integer<std::uint64_t>(byte) >> (8 - from.bits_left);
   state.read_in_length = static_cast<std::int32_t>(from.bits_left);
   state.crc = from.crc;
-  state.total_out = from.size;
+  state.total_out = size;
   // As above, it does not write to it.
-  ::isal_inflate_set_dict(&state,
-                          reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(window.data())),
-                          static_cast<std::uint32_t>(window.size()));
+  const int status = ::isal_inflate_set_dict(
+      &state, reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(window.data())),
+      static_cast<std::uint32_t>(window.size()));
+  if (status != ISAL_DECOMP_OK) return Error{0, "ISA-L refuses its window"};
+  return {};
 }
 
 // A header of which there is only a part is kept whole, and read again when there is more.
@@ -49,7 +52,7 @@ std::optional<Inflater::Between> Inflater::between() const {
       state.copy_overflow_length > 0 || state.write_overflow_len > 0)
     return std::nullopt;
   const auto bits = static_cast<unsigned>(state.read_in_length + 8 * state.tmp_in_size);
-  return Between{bits, state.crc, state.total_out};
+  return Between{bits, state.crc};
 }
 
 void Inflater::give(Bytes in) {

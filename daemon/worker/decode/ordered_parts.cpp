@@ -15,7 +15,7 @@ OrderedParts::~OrderedParts() {
 std::unique_ptr<Part> OrderedParts::next() {
   std::unique_lock lock(mutex_);
   worked_.wait(lock, [&] { return slots_.empty() ? is_over_ : slots_.front()->is_worked; });
-  if (slots_.empty()) return nullptr;
+  if (slots_.empty()) return failed_ != nullptr && !failed_->fault ? std::move(failed_) : nullptr;
   const auto slot = std::move(slots_.front());
   slots_.pop_front();
   room_.notify_one();
@@ -42,28 +42,28 @@ std::shared_ptr<OrderedParts::Slot> OrderedParts::make() {
     room_.wait(lock, [&] { return is_over_ || slots_.size() < depth_; });
     if (is_over_) return nullptr;
   }
-  auto slot = std::make_shared<Slot>();
-  slot->part = make_part();
-  const std::lock_guard lock(mutex_);
-  if (slot->part == nullptr || !slot->part->fault) is_over_ = true;
-  if (slot->part == nullptr) {
-    worked_.notify_one();
-    return nullptr;
-  }
-  slots_.push_back(slot);
-  return slot;
-}
-
-std::unique_ptr<Part> OrderedParts::make_part() {
-  std::unique_ptr<Part> part;
+  std::shared_ptr<Slot> slot;
   const Status made = guarded([&] {
-    part = maker_.make();
+    slot = made_slot();
     return Status();
   });
-  if (made) return part;
-  part = std::make_unique<Part>();
-  part->fault = made;
-  return part;
+  if (slot != nullptr) return slot;
+  const std::lock_guard lock(mutex_);
+  is_over_ = true;
+  if (!made) failed_->fault = made;
+  worked_.notify_one();
+  return nullptr;
+}
+
+// Null: there are no more.
+std::shared_ptr<OrderedParts::Slot> OrderedParts::made_slot() {
+  auto slot = std::make_shared<Slot>();
+  slot->part = maker_.make();
+  if (slot->part == nullptr) return nullptr;
+  const std::lock_guard lock(mutex_);
+  slots_.push_back(slot);
+  if (!slot->part->fault) is_over_ = true;
+  return slot;
 }
 
 void OrderedParts::set_worked(Slot& slot) {

@@ -39,8 +39,8 @@ class Part {
   // buffers of later ones. On a fault, sets `fault`; the blocks then have the good data before it.
   virtual void work() {}
 
-  // Called by the consumer when it has taken all blocks: adds blocks with what did not fit. None:
-  // there is no more.
+  // Called by the consumer when it has taken all blocks: adds blocks with what did not fit, and
+  // sets `position` if they reach beyond it. None: there is no more.
   virtual void go_on() {}
 
   std::vector<Block> blocks;
@@ -93,7 +93,7 @@ class OrderedParts {
   };
   void work();
   std::shared_ptr<Slot> make();
-  std::unique_ptr<Part> make_part();
+  std::shared_ptr<Slot> made_slot();
   void set_worked(Slot& slot);
 
   PartMaker& maker_;
@@ -105,6 +105,8 @@ class OrderedParts {
   std::condition_variable worked_;
   std::deque<std::shared_ptr<Slot>> slots_;
   bool is_over_ = false;  // the maker has made the last part, or no more are wanted
+  // In place of the part that could not be made: there is no memory to be had then.
+  std::unique_ptr<Part> failed_ = std::make_unique<Part>();
 
   ThreadGroup threads_;
 };

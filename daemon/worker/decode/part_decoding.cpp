@@ -11,7 +11,20 @@ Result<std::unique_ptr<Decoding>> PartDecoding::start(std::unique_ptr<PartMaker>
   return std::unique_ptr<Decoding>(std::move(decoding));
 }
 
+// The consumer, too, decodes some, and may find no memory for it.
 Result<Slice> PartDecoding::next() {
+  Result<Slice> slice = Slice();
+  const Status done = guarded([&] {
+    slice = next_slice();
+    return Status();
+  });
+  if (done) return slice;
+  carried_bytes_ = 0;
+  fault_ = done;
+  return done.error();
+}
+
+Result<Slice> PartDecoding::next_slice() {
   while (fault_ && !has_ended_) {
     auto block = next_block();
     if (!block) {
@@ -42,6 +55,7 @@ Result<std::optional<Part::Block>> PartDecoding::next_block() {
       part_->blocks.clear();
       taken_ = 0;
       part_->go_on();
+      position_ = std::max(position_, part_->position);
     }
     if (taken_ < part_->blocks.size()) return std::optional(std::move(part_->blocks[taken_++]));
     TRY(std::move(part_->fault));

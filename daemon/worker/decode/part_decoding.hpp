@@ -23,6 +23,7 @@ class PartDecoding final : public Decoding {
  private:
   PartDecoding(std::unique_ptr<PartMaker> maker, unsigned threads, std::size_t depth)
       : maker_(std::move(maker)), threads_(threads), parts_(*maker_, depth) {}
+  Result<Slice> next_slice();
   Result<std::optional<Part::Block>> next_block();
   Slice rounded(Part::Block block);
   Slice last();

@@ -57,7 +57,9 @@ void Inflater::begin(Trailer trailer) {
 
 // zlib does not take the checksum of what precedes.
 bool Inflater::can_begin_between() { return false; }
-void Inflater::begin_between(const Between&, std::byte, Bytes) { begin(Trailer::gzip); }
+Status Inflater::begin_between(const Between&, std::uint32_t, std::byte, Bytes) {
+  return Error{0, "zlib cannot begin between blocks"};
+}
 std::optional<Inflater::Between> Inflater::between() const { return std::nullopt; }
 
 void Inflater::give(Bytes in) {
