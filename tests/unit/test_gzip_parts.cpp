@@ -283,7 +283,7 @@ TEST_CASE("gzip in chunks: a match from before the member's beginning is damage"
   CHECK(ways.are_alike());
 }
 
-TEST_CASE("gzip in chunks: neither small files nor text, and not with two threads") {
+TEST_CASE("gzip in chunks: neither small files nor text, and not with one thread") {
   if (!Inflater::can_begin_between()) return;  // a build with zlib
   DecodeRun run;
   constexpr std::size_t k_mib = std::size_t{1} << 20;
@@ -300,8 +300,9 @@ TEST_CASE("gzip in chunks: neither small files nor text, and not with two thread
   const std::string data = gzip_bytes::images(5'000'000);
   write_file(run.scratch / "y", member(data, k_packed[1]));
   CHECK(threads({3, 128 * k_mib}) == 3);
-  CHECK(threads({2, 128 * k_mib}) == 1);
-  CHECK(threads({3, 64 * k_mib}) == 1);  // each takes some memory
+  CHECK(threads({2, 128 * k_mib}) == 2);
+  CHECK(threads({1, 128 * k_mib}) == 1);
+  CHECK(threads({4, 32 * k_mib}) < 4);  // each takes some memory
   CHECK(threads({100, 128 * k_mib}) < 20);
   write_file(run.scratch / "y", member(data.substr(0, 3'000'000), k_packed[1]));
   CHECK(threads({3, 128 * k_mib}) == 1);

@@ -19,7 +19,7 @@ class Deflate64Codec final : public Codec {
     Bytes left = in;
     std::size_t produced = 0;
     for (;;) {
-      const auto bytes = std::as_bytes(blocks_.fresh());
+      const Bytes bytes = blocks_.fresh();
       const std::size_t count = std::min(bytes.size(), out.size() - produced);
       std::copy_n(bytes.begin(), count, out.begin() + static_cast<std::ptrdiff_t>(produced));
       blocks_.drop(count);
@@ -37,7 +37,7 @@ class Deflate64Codec final : public Codec {
   }
 
  private:
-  using Blocks = DeflateBlocks<Deflate64, std::uint8_t>;
+  using Blocks = DeflateBlocks<Deflate64>;
   using State = Blocks::State;
   Blocks blocks_;
   State state_ = State::block;

@@ -1,11 +1,12 @@
 // DeflateBlocks: deflate data (RFC 1951) of any form, decoded block by block in whatever pieces
-// they come. Format: the differences between Deflate and Deflate64. Symbol: bytes, or 16 bits where
-// some of the bytes before the first block are not known (deflate_chunk.hpp).
+// they come. Format: the differences between Deflate and Deflate64. Marks: DeflateMarks where the
+// bytes before the first block are not known (deflate_chunk.hpp), else NoMarks.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,10 +16,11 @@
 #include "daemon/worker/decode/deflate_code.hpp"
 #include "daemon/worker/decode/deflate_cursor.hpp"
 #include "daemon/worker/decode/deflate_formats.hpp"
+#include "daemon/worker/decode/deflate_marks.hpp"
 
 namespace nodestage {
 
-template <class Format, class Symbol>
+template <class Format, class Marks = NoMarks>
 class DeflateBlocks {
  public:
   enum class State {
@@ -30,20 +32,20 @@ class DeflateBlocks {
   };
   static constexpr std::size_t k_window = Format::k_window;
 
-  // The first block begins after so many bits of the first byte. `history`: what was decoded before
-  // it, of which the last k_window symbols count.
-  void begin(unsigned skipped_bits = 0, std::span<const Symbol> history = {}) {
+  // The first block begins after so many bits of the first byte. `unknown`: how many bytes
+  // before it may be repeated, although they are not known.
+  void begin(unsigned skipped_bits = 0, std::size_t unknown = 0) {
     part_ = Part::block;
     state_ = State::block;
     bits_ = {};
     to_skip_ = skipped_bits;
     is_last_ = is_at_block_ = false;
     copy_left_ = 0;
-    history = history.last(std::min(history.size(), k_window));
-    std::copy(history.begin(), history.end(), buffer_.data() + k_window - history.size());
-    valid_from_ = k_window - history.size();
+    valid_from_ = k_window - unknown;
     filled_ = taken_ = k_window;
+    slid_ = 0;
   }
+  [[nodiscard]] Marks& marks() { return marks_; }
 
   // Takes what it uses from the beginning of `in`. In a state other than `input`, it has taken no
   // whole byte in advance, as far as the bytes are this call's.
@@ -58,16 +60,11 @@ class DeflateBlocks {
   }
 
   // What was decoded and not dropped yet.
-  [[nodiscard]] std::span<const Symbol> fresh() const {
-    return std::span(buffer_).subspan(taken_, filled_ - taken_);
+  [[nodiscard]] Bytes fresh() const {
+    return std::as_bytes(std::span(buffer_)).subspan(taken_, filled_ - taken_);
   }
-  void drop(std::size_t symbols) { taken_ += symbols; }
+  void drop(std::size_t bytes) { taken_ += bytes; }
 
-  // The last k_window symbols, or fewer at the beginning.
-  [[nodiscard]] std::span<const Symbol> history() const {
-    const std::size_t begin = std::max(valid_from_, filled_ - k_window);
-    return std::span(buffer_).subspan(begin, filled_ - begin);
-  }
   // Bits that were taken from the input and not used.
   [[nodiscard]] unsigned bits_held() const { return bits_.count; }
   // Whether the block is the last one, as soon as its header was read.
@@ -135,6 +132,7 @@ class DeflateBlocks {
     const auto begin = buffer_.begin() + static_cast<std::ptrdiff_t>(filled_ - k_window);
     std::copy(begin, begin + k_window, buffer_.begin());
     valid_from_ -= std::min(valid_from_, filled_ - k_window);
+    slid_ += filled_ - k_window;
     filled_ = taken_ = k_window;
   }
 
@@ -204,9 +202,7 @@ class DeflateBlocks {
       if (!need(8)) return Advance::no;
       for (; bits_.count >= 8 && copy_left_ > 0 && room() > 0; --copy_left_) put(take(8));
       const std::size_t count = std::min({std::size_t{copy_left_}, bits_.in.size(), room()});
-      std::transform(bits_.in.begin(), bits_.in.begin() + static_cast<std::ptrdiff_t>(count),
-                     buffer_.begin() + static_cast<std::ptrdiff_t>(filled_),
-                     [](std::byte byte) { return std::to_integer<Symbol>(byte); });
+      if (count > 0) std::memcpy(&buffer_[filled_], bits_.in.data(), count);
       bits_.in = bits_.in.subspan(count);
       filled_ += count;
       copy_left_ -= static_cast<std::uint32_t>(count);
@@ -246,13 +242,11 @@ class DeflateBlocks {
       if (!need(symbol.bits() + symbol.extra())) return Advance::no;
       take(symbol.bits());
       std::size_t count = 1;
-      std::uint8_t bits = 0;
-      if (symbol.is(Kind::literal)) {
-        bits = static_cast<std::uint8_t>(symbol.value());
-      } else {
+      auto bits = static_cast<std::uint8_t>(symbol.value());
+      if (!symbol.is(Kind::literal)) {
         const bool is_previous = symbol.extra() == k_previous_extra;
         if (is_previous && next_length_ == 0) return fail();
-        if (is_previous) bits = lengths_[next_length_ - 1];
+        bits = is_previous ? lengths_[next_length_ - 1] : std::uint8_t{0};
         count = symbol.value() + take(symbol.extra());
       }
       if (count > symbol_count_ - next_length_) return fail();
@@ -315,6 +309,7 @@ class DeflateBlocks {
     take(symbol.bits());
     distance_ = symbol.value() + take(symbol.extra());
     if (distance_ > filled_ - valid_from_) return fail();
+    marks_.repeat(slid_ + filled_, distance_, copy_left_);
     return enter(Part::copy);
   }
 
@@ -326,16 +321,16 @@ class DeflateBlocks {
     return enter(Part::symbol);
   }
 
-  void put(std::uint32_t symbol) { buffer_[filled_++] = static_cast<Symbol>(symbol); }
+  void put(std::uint32_t symbol) { buffer_[filled_++] = static_cast<std::uint8_t>(symbol); }
 
   // The same while there is more input and room than any symbol takes. False: damaged. It ends
   // before what it leaves to the others: the end of a block, bytes at the end of the input. A match
   // that is too long is left in copy_left_ and distance_.
   bool take_fast() {
-    DeflateCursor<Symbol> at{bits_.in.data(), buffer_.data() + filled_, bits_.held, bits_.count};
+    DeflateCursor at{bits_.in.data(), buffer_.data() + filled_, bits_.held, bits_.count};
     const std::byte* const last_in = bits_.in.data() + bits_.in.size() - k_fast_input;
-    const Symbol* const last_out = buffer_.data() + k_window + k_room - k_longest - 4;
-    const Symbol* const first = buffer_.data() + valid_from_;
+    const std::uint8_t* const last_out = buffer_.data() + k_window + k_room - k_longest - 4;
+    const std::uint8_t* const first = buffer_.data() + valid_from_;
     const auto literals = literals_.table();
     const auto distances = distances_.table();
     bool is_right = true;
@@ -363,6 +358,8 @@ class DeflateBlocks {
         distance_ = distance;
         break;
       }
+      if constexpr (Marks::k_is_on)
+        marks_.repeat(slid_ + static_cast<std::size_t>(at.out - buffer_.data()), distance, length);
       at.copy(length, distance);
     }
     const auto taken = static_cast<std::size_t>(at.in - bits_.in.data());
@@ -390,10 +387,12 @@ class DeflateBlocks {
   LengthCode literals_;
   DistanceCode distances_;
   // The window, then what is decoded next.
-  std::vector<Symbol> buffer_ = std::vector<Symbol>(k_window + k_room + k_beyond);
+  std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(k_window + k_room + k_beyond);
   std::size_t valid_from_ = k_window;  // what lies before it was not decoded
   std::size_t filled_ = k_window;
   std::size_t taken_ = k_window;
+  std::size_t slid_ = 0;  // what was decoded before the window's first byte
+  Marks marks_;
 };
 
 }  // namespace nodestage

@@ -1,8 +1,8 @@
 // DeflateChunk: deflate data from the middle of a stream, decoded without what precedes them.
 //
 // The decoder searches for a block and begins there. What a match repeats from before that block is
-// not known yet: such bytes are marks, which say where in the window of 32 KiB they lie. As soon as
-// a window is free of marks, a block's end is where plain bytes begin.
+// not known yet: DeflateMarks has where such bytes lie, and where in the window of 32 KiB before
+// the block, from which they are put in later.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/worker/decode/deflate_blocks.hpp"
+#include "daemon/worker/decode/deflate_marks.hpp"
 #include "daemon/worker/decode/deflate_search.hpp"
 #include "daemon/worker/decode/ordered_parts.hpp"
 
@@ -20,10 +21,11 @@ class DeflateChunk {
  public:
   // Decodes whole blocks into the memory of `blocks`: from the first one that is found before the
   // bit `limit`, up to the first one that begins there or later. It ends before that at the last
-  // block of the stream, at a fault, and where data or memory end. False: nothing was decoded, its
-  // blocks are too small to be worth it, the search costs too much, or `stop` was set.
+  // block of the stream, at a fault, and where data or memory end. False: nothing was decoded, it
+  // is not worth it (blocks are too small, the search costs too much, there are more than
+  // `most_marks` runs of bytes that are not known), or `stop` was set.
   bool decode(Bytes data, std::uint64_t limit, std::vector<Part::Block> blocks,
-              const std::atomic<bool>& stop);
+              std::size_t most_marks, const std::atomic<bool>& stop);
 
   // Where it began and ended, in bits. It may begin at any of `zeros_before` bits before.
   [[nodiscard]] const BlockStart& begin() const { return begin_; }
@@ -32,11 +34,13 @@ class DeflateChunk {
   [[nodiscard]] bool is_too_large() const { return is_too_large_; }
   // How many headers of blocks the search has looked at.
   [[nodiscard]] std::uint64_t headers() const { return headers_; }
+  // Runs of bytes that are not known.
+  [[nodiscard]] std::size_t marks() const { return marks_.size(); }
   // Of the memory: how much has been filled.
   [[nodiscard]] std::size_t filled() const;
 
-  // Puts the bytes of `window` in place of the marks. The blocks are what was decoded. Nothing:
-  // there are marks for bytes before the window, so the data are damaged, or were no block.
+  // Puts in what was not known, from `window`. The blocks are what was decoded. Nothing: bytes from
+  // before the window are needed, so the data are damaged, or were no block.
   std::optional<std::vector<Part::Block>> resolve(Bytes window);
 
  private:
@@ -44,20 +48,19 @@ class DeflateChunk {
     std::uint64_t bit = 0;
     std::size_t blocks = 0;  // begun
     std::size_t size = 0;    // of the last one
-    std::size_t marked = 0;  // blocks, with two bytes for each of the data's
   };
-  template <class Symbol>
-  using Blocks = DeflateBlocks<Deflate, Symbol>;
+  using Blocks = DeflateBlocks<Deflate, DeflateMarks>;
 
-  bool decode_from(Bytes data, std::uint64_t limit, const std::atomic<bool>& stop);
-  template <class Symbol>
-  bool run(Blocks<Symbol>& from, Bytes data, std::uint64_t limit, const std::atomic<bool>& stop);
+  bool decode_from(Bytes data, std::uint64_t limit, std::size_t most_marks,
+                   const std::atomic<bool>& stop);
+  void run(Blocks& from, Bytes data, std::uint64_t limit, const std::atomic<bool>& stop);
   bool append(Bytes bytes);
+  void put_in(std::size_t at, std::size_t length, Bytes from, bool is_one);
   void cut();
 
   std::vector<Part::Block> blocks_;
   std::size_t begun_ = 0;
-  std::size_t marked_ = 0;
+  std::vector<DeflateMarks::Run> marks_;
   BlockStart begin_{};
   Place at_;
   bool is_too_large_ = false;

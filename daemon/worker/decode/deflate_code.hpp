@@ -13,9 +13,9 @@ class CodedSymbol {
  public:
   enum class Kind : std::uint32_t {
     none = 0,           // no code begins like this
-    literal = 1U << 5,  // or any number that stands for itself
-    end = 1U << 6,      // of the block
-    range = 1U << 7,    // a length or a distance: the value, plus that many extra bits
+    literal = 1U << 6,  // or any number that stands for itself
+    end = 1U << 7,      // of the block
+    range = 1U << 14,   // a length or a distance: the value, plus that many extra bits
     longer = 1U << 13   // the value is where the table of the longer codes begins
   };
 
@@ -31,7 +31,8 @@ class CodedSymbol {
   [[nodiscard]] constexpr bool is(Kind kind) const {
     return (data_ & static_cast<std::uint32_t>(kind)) != 0;
   }
-  [[nodiscard]] constexpr unsigned bits() const { return data_ & 0x1fU; }
+  // The lowest six bits, which processors take from a register when they shift.
+  [[nodiscard]] constexpr unsigned bits() const { return data_ & 0x3fU; }
   [[nodiscard]] constexpr unsigned extra() const { return data_ >> 8 & 0x1fU; }
   [[nodiscard]] constexpr std::uint32_t value() const { return data_ >> 16; }
 

@@ -11,10 +11,9 @@
 
 namespace nodestage {
 
-template <class Symbol>
 struct DeflateCursor {
   const std::byte* in;
-  Symbol* out;
+  std::uint8_t* out;
   std::uint64_t bits;
   unsigned count;
 
@@ -32,7 +31,7 @@ struct DeflateCursor {
     count -= used;
   }
   void put(CodedSymbol symbol) {
-    *out++ = static_cast<Symbol>(symbol.value());
+    *out++ = static_cast<std::uint8_t>(symbol.value());
     use(symbol.bits());
   }
   std::uint32_t range(CodedSymbol symbol) {
@@ -42,18 +41,18 @@ struct DeflateCursor {
     use(symbol.extra());
     return value;
   }
-  // In steps of several symbols where none of them is one that was just copied.
+  // In steps of several bytes where none of them is one that was just copied.
   void copy(std::uint32_t length, std::uint32_t distance) {
-    constexpr std::uint32_t k_step = 16 / sizeof(Symbol);
-    const Symbol* from = out - distance;
-    Symbol* const end = out + length;
+    constexpr std::uint32_t k_step = 16;
+    const std::uint8_t* from = out - distance;
+    std::uint8_t* const end = out + length;
     if (distance >= k_step) {
-      for (Symbol* to = out; to < end; to += k_step, from += k_step)
-        std::memcpy(to, from, k_step * sizeof(Symbol));
+      for (std::uint8_t* to = out; to < end; to += k_step, from += k_step)
+        std::memcpy(to, from, k_step);
     } else if (distance == 1) {
       std::fill(out, end, *from);
     } else {
-      for (Symbol* to = out; to < end;) *to++ = *from++;
+      for (std::uint8_t* to = out; to < end;) *to++ = *from++;
     }
     out = end;
   }

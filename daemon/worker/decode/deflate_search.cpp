@@ -12,7 +12,6 @@ namespace {
 
 constexpr unsigned k_most_zeros = 7;
 constexpr std::size_t k_code_lengths_count = std::size(k_code_length_order);
-constexpr unsigned k_dynamic = 4;  // the first three bits: not the last one, codes of its own
 
 // Bits in the order of deflate data. Behind the end there are zeros.
 class BitView {
@@ -43,17 +42,38 @@ constexpr std::uint32_t share(unsigned bits, unsigned longest) {
   return bits == 0 ? 0 : std::uint32_t{1} << (longest - bits);
 }
 
-// Of four lengths of three bits each: the sum of their shares. (Seven bits are the longest code.)
-constexpr std::array<std::uint16_t, 1U << 12> four_shares() {
-  std::array<std::uint16_t, 1U << 12> sums{};
-  for (unsigned four = 0; four < sums.size(); ++four)
-    for (unsigned i = 0; i < 4; ++i)
-      sums[four] = static_cast<std::uint16_t>(sums[four] + share(four >> 3 * i & 7, 7));
+// Of four lengths of three bits each: the sum of their shares, if that is not more than all. (Seven
+// bits are the longest code.)
+constexpr unsigned k_all_lengths = 1U << 7;
+constexpr std::array<std::uint8_t, 1U << 12> four_shares() {
+  std::array<std::uint8_t, 1U << 12> sums{};
+  for (unsigned four = 0; four < sums.size(); ++four) {
+    std::uint32_t sum = 0;
+    for (unsigned i = 0; i < 4; ++i) sum += share(four >> 3 * i & 7, 7);
+    sums[four] = static_cast<std::uint8_t>(std::min(sum, k_all_lengths + 1));
+  }
   return sums;
 }
 constexpr auto k_four_shares = four_shares();
 
-// A block's header at a bit: whether all of its codes are complete, and nothing else is wrong.
+// Which of the next k_heads bits may begin a block that is not the last one.
+constexpr unsigned k_heads = 40;
+constexpr std::uint64_t k_all_heads = (std::uint64_t{1} << k_heads) - 1;
+// With codes of its own: 0, 0, 1, then five bits each for the numbers of literals and of distances,
+// which are less than 30.
+constexpr std::uint64_t dynamic_heads(std::uint64_t bits) {
+  const std::uint64_t pairs = bits & bits >> 1;
+  const std::uint64_t fours = pairs & pairs >> 2;
+  return ~bits & ~(bits >> 1) & bits >> 2 & ~(fours >> 4) & ~(fours >> 9) & k_all_heads;
+}
+// Stored: three zeros at the end of a byte. `bit`: that of the first one.
+constexpr std::uint64_t stored_heads(std::uint64_t bits, std::uint64_t bit) {
+  constexpr std::uint64_t k_each_byte = 0x0101010101010101U;
+  return ~(bits | bits >> 1 | bits >> 2) & k_each_byte << (13 - bit % 8) % 8 & k_all_heads;
+}
+
+// A block's header at a bit that begins a dynamic head: whether all of its codes are complete, and
+// nothing else is wrong.
 class DynamicHeader {
  public:
   // `budget`: how many may be looked at closely.
@@ -62,21 +82,17 @@ class DynamicHeader {
 
   bool is_right() {
     const std::uint64_t head = view_.at(bit_);
-    if ((head & 7) != k_dynamic) return false;
-    literals_ = 257 + (head >> 3 & 31);
-    distances_ = 1 + (head >> 8 & 31);
-    if (literals_ > Deflate::k_most_literals || distances_ > Deflate::k_most_distances)
-      return false;
     const std::size_t count = 4 + (head >> 13 & 15);
     bit_ += 17;
     // 19 × 3 bits, of which those that are not there count as 0.
     const std::uint64_t lengths = view_.at(bit_) & ((std::uint64_t{1} << 3 * count) - 1);
     std::uint32_t used = 0;
     for (unsigned i = 0; i < 60; i += 12) used += k_four_shares[lengths >> i & 0xfff];
-    if (used != 1U << 7) return false;
-    bit_ += 3 * count;
-    if (budget_ == 0) return false;
+    if (used != k_all_lengths || budget_ == 0) return false;
     --budget_;
+    literals_ = 257 + (head >> 3 & 31);
+    distances_ = 1 + (head >> 8 & 31);
+    bit_ += 3 * count;
     return are_code_lengths_right(lengths, count) && bit_ <= view_.size();
   }
 
@@ -144,8 +160,9 @@ bool is_good_stored(const BitView& view, std::uint64_t byte, std::size_t size,
                     std::uint64_t& headers) {
   const std::uint64_t behind = 8 * (byte + 4 + size);
   if (behind + 40 > view.size()) return false;
-  if ((view.at(behind) & 7) == 0) return stored_at(view, behind / 8 + 1).has_value();
-  return DynamicHeader(view, behind, headers).is_right();
+  const std::uint64_t next = view.at(behind);
+  if ((next & 7) == 0) return stored_at(view, behind / 8 + 1).has_value();
+  return (dynamic_heads(next) & 1) != 0 && DynamicHeader(view, behind, headers).is_right();
 }
 
 // `from`: of the search, before which nothing is looked at.
@@ -161,23 +178,22 @@ std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64
                                      const std::atomic<bool>& stop, std::uint64_t& headers) {
   const BitView view(data);
   end = std::min(end, view.size());
-  for (std::uint64_t bit = from; bit < end && headers > 0 && !stop;) {
-    // Eight bits or fewer, up to the end of the byte: which of them may begin a block.
+  for (std::uint64_t bit = from; bit < end && headers > 0 && !stop; bit += k_heads) {
     const std::uint64_t next = view.at(bit);
-    const std::uint64_t byte_end = std::min(end, bit - bit % 8 + 8);
-    for (std::uint64_t i = 0; bit + i < byte_end; ++i) {
-      const std::uint64_t head = next >> i;
-      if ((bit + i) % 8 == 5 && (head & 7) == 0) {
-        const std::uint64_t byte = (bit + i + 3) / 8;
-        const auto size = stored_at(view, byte);
-        if (size && is_good_stored(view, byte, *size, headers))
-          return BlockStart{bit + i, zeros_before(view, bit + i, from)};
+    const std::uint64_t stored = stored_heads(next, bit);
+    for (std::uint64_t heads = dynamic_heads(next) | stored; heads != 0; heads &= heads - 1) {
+      const auto i = static_cast<unsigned>(std::countr_zero(heads));
+      const std::uint64_t at = bit + i;
+      if (at >= end) break;
+      if ((stored >> i & 1) == 0) {
+        if (DynamicHeader(view, at, headers).is_right()) return BlockStart{at, 0};
+        continue;
       }
-      if ((head & 7) == k_dynamic && (head >> 3 & 31) < 30 && (head >> 8 & 31) < 30 &&
-          DynamicHeader(view, bit + i, headers).is_right())
-        return BlockStart{bit + i, 0};
+      const std::uint64_t byte = (at + 3) / 8;
+      const auto size = stored_at(view, byte);
+      if (size && is_good_stored(view, byte, *size, headers))
+        return BlockStart{at, zeros_before(view, at, from)};
     }
-    bit = byte_end;
   }
   return std::nullopt;
 }

@@ -12,7 +12,8 @@ class GzipPart final : public Part {
   void work() override {
     if (!is_chunk_wanted) return;
     const std::uint64_t limit = 8 * (end - begin);
-    has_chunk = chunk.decode(data.bytes(), limit, std::move(memory), parts_.is_stopped());
+    has_chunk = chunk.decode(data.bytes(), limit, std::move(memory), parts_.sizes().marks_of_chunk,
+                             parts_.is_stopped());
     memory.clear();
   }
   void go_on() override { parts_.go_on(*this); }

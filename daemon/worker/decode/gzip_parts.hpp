@@ -26,8 +26,10 @@ class GzipPart;
 struct GzipSizes {
   std::size_t chunk;            // compressed bytes of a part, at most
   std::size_t blocks_of_chunk;  // of the store, for what they become
+  // Runs of bytes that a chunk does not know yet. With more, it is given up.
+  std::size_t marks_of_chunk = SIZE_MAX;
   // How far a part may look for the end of its last block.
-  [[nodiscard]] std::size_t beyond() const { return std::max(chunk / 2, std::size_t{64} * 1024); }
+  [[nodiscard]] std::size_t beyond() const { return std::max(chunk / 4, std::size_t{64} * 1024); }
 };
 
 class GzipParts final : public PartMaker {
@@ -41,6 +43,7 @@ class GzipParts final : public PartMaker {
   void stop() override;
   // Set when nothing is to be decoded any more.
   [[nodiscard]] const std::atomic<bool>& is_stopped() const { return is_stopped_; }
+  [[nodiscard]] const GzipSizes& sizes() const { return sizes_; }
 
   // By the consumer.
   void settle(Part& part, OrderedParts& behind) override;
