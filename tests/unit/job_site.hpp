@@ -27,6 +27,7 @@ class ScriptedWorkers final : public Workers {
     std::string request;
     Fd status;
     OnEnd on_end;
+    std::string job_cgroup;
 
     [[nodiscard]] WorkerTask task() const { return task_of(order); }
     template <typename Order>
@@ -39,8 +40,8 @@ class ScriptedWorkers final : public Workers {
   Result<Id> start(const WorkerStart& start, const CgroupLimits&, const Limits&, Subject,
                    OnEnd on_end) override {
     if (is_refusing) return Error{ENOMEM, "no process can be made"};
-    alive.push_back(
-        {next_++, start.order, start.request, Fd(::dup(start.status_fd)), std::move(on_end)});
+    alive.push_back({next_++, start.order, start.request, Fd(::dup(start.status_fd)),
+                     std::move(on_end), start.job_cgroup});
     return alive.back().id;
   }
   std::optional<Id> adopt(const ProcessMark&, const std::string&, const Limits&, Subject,
@@ -50,6 +51,12 @@ class ScriptedWorkers final : public Workers {
   void kill(Id id) override { killed.push_back(id); }
   [[nodiscard]] ProcessMark mark(Id id) const override { return {static_cast<int>(id), id}; }
   [[nodiscard]] bool ends_all() const override { return true; }
+  [[nodiscard]] JobCgroups find_job_cgroups(const std::set<JobOfUser>& wanted) const override {
+    ++looks;
+    JobCgroups found = job_cgroups;
+    std::erase_if(found, [&wanted](const auto& item) { return !wanted.contains(item.first); });
+    return found;
+  }
 
   // The worker of that job, or of any.
   [[nodiscard]] Started* find(WorkerTask task, std::uint32_t job = k_no_number) {
@@ -102,6 +109,8 @@ class ScriptedWorkers final : public Workers {
   std::string chosen;
   std::vector<Started> alive;
   std::vector<Id> killed;
+  JobCgroups job_cgroups;  // of the jobs that have a step
+  mutable int looks = 0;   // for these
 
  private:
   Id next_ = 1;

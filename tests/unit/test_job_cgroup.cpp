@@ -1,10 +1,14 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "common/os/file.hpp"
 #include "daemon/root/workers/job_cgroup.hpp"
+#include "daemon/root/workers/worker_process.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;
@@ -31,8 +35,12 @@ struct Host {
     fs::create_directories(scratch / ("cg" + cgroup));
     write(proc + "/" + std::to_string(pid) + "/cgroup", text + cgroup + "\n");
   }
+  [[nodiscard]] std::string found_by(std::uint32_t owner) const {
+    const JobCgroups cgroups = find_job_cgroups({{5, 1000}}, proc, owner);
+    return cgroups.empty() ? "" : cgroups.at({5, 1000});
+  }
   [[nodiscard]] std::string found() const {
-    const std::string directory = find_job_cgroup(5, 1000, proc, ::geteuid());
+    const std::string directory = found_by(::geteuid());
     const std::string top = scratch / "cg";
     return directory.starts_with(top) ? directory.substr(top.size()) : directory;
   }
@@ -85,14 +93,51 @@ TEST_CASE("version 2: a task's is taken") {
   CHECK(host.found() == job + "/step_extern/user/task_special");
 }
 
+TEST_CASE("one look finds those of several jobs, each the step that lasts longest") {
+  const Host host("cgroup");
+  host.process(7, "4:memory:", "/slurm/uid_1000/job_6/step_0");
+  host.process(8, "4:memory:", "/slurm/uid_1000/job_5/step_extern");
+  host.process(9, "4:memory:", "/slurm/uid_1000/job_6/step_batch");
+  host.process(10, "4:memory:", "/slurm/uid_1001/job_7/step_0");
+  const JobCgroups found =
+      find_job_cgroups({{5, 1000}, {6, 1000}, {7, 1000}, {8, 1000}}, host.proc, ::geteuid());
+  REQUIRE(found.size() == 2);
+  CHECK(found.at({5, 1000}).ends_with("/job_5/step_extern"));
+  CHECK(found.at({6, 1000}).ends_with("/job_6/step_batch"));
+  CHECK(find_job_cgroups({}, host.proc, ::geteuid()).empty());
+}
+
 TEST_CASE("a cgroup of that name which is not root's is none of the job's") {
   const Host host("cgroup2");
   host.process(9, "0::", "/user.slice/slurmstepd.scope/job_5/step_0/user/task_0");
   // On version 2, what is in a step's cgroup ends with that step.
-  CHECK(find_job_cgroup(5, 1000, host.proc, ::geteuid()).empty());
+  CHECK(host.found_by(::geteuid()).empty());
   host.process(9, "0::", "/user.slice/slurmstepd.scope/job_5/step_batch/user/task_0");
-  CHECK_FALSE(find_job_cgroup(5, 1000, host.proc, ::geteuid()).empty());
-  CHECK(find_job_cgroup(5, 1000, host.proc, ::geteuid() + 1).empty());
+  CHECK_FALSE(host.found_by(::geteuid()).empty());
+  CHECK(host.found_by(::geteuid() + 1).empty());
+}
+
+TEST_CASE("a worker learns that the step had ended whose cgroup it was to enter") {
+  const Scratch scratch;
+  WorkerStart start;
+  start.program = "/bin/true";
+  auto directory = open_at(AT_FDCWD, scratch.path(), O_RDONLY | O_DIRECTORY);
+  REQUIRE(directory);
+  start.directory_fd = directory->get();
+  start.job_cgroup = scratch / "gone";
+  const auto fault_of = [&start] {
+    auto process = WorkerProcess::start(start, Cgroups::none());
+    REQUIRE(process);
+    pollfd ended{process->pid_fd(), POLLIN, 0};
+    REQUIRE(::poll(&ended, 1, 60'000) == 1);
+    const std::string fault = process->read_start_fault();
+    CHECK(process->reap() == "ended with code 127");
+    return fault;
+  };
+  CHECK(fault_of() == WorkerProcess::k_step_gone);
+  fs::create_directories(scratch / "there/cgroup.procs");
+  start.job_cgroup = scratch / "there";
+  CHECK(fault_of() == "the job's memory cgroup cannot be entered: " + start.job_cgroup);
 }
 
 TEST_CASE("kills for lack of memory are counted") {

@@ -41,10 +41,16 @@ struct MemorySite : JobSite {
   MemorySite(const MemorySite&) = delete;
   MemorySite& operator=(const MemorySite&) = delete;
 
-  void begin(std::uint32_t job) {
+  void begin_only(std::uint32_t job) {
     Begin begin = request(job);
     begin.request = R"({"datasets":[{"in":"memory","source":"/d.tar"}],"version":1})";
     jobs->begin(begin);
+  }
+  void start_step(std::uint32_t job, const std::string& cgroup) {
+    workers.job_cgroups[{job, user()}] = cgroup;
+  }
+  void begin(std::uint32_t job) {
+    begin_only(job);
     await_worker(*this);
     REQUIRE(workers.find(WorkerTask::stage) != nullptr);
   }
@@ -122,4 +128,62 @@ TEST_CASE("a job that does not ask for it has none, and does not wait") {
   REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
   CHECK(site.workers.find(WorkerTask::stage)->as<StageOrder>().memory.directory.empty());
   CHECK_FALSE(fs::exists(site.path("7.0")));
+}
+
+TEST_CASE("one look at the node's processes is for all jobs that wait for a step, and ever rarer") {
+  MemorySite site;
+  site.config.memory.step_wait_s = 3600;
+  for (const std::uint32_t job : {7U, 8U, 9U}) site.begin_only(job);
+  site.pass(std::chrono::milliseconds(0));
+  CHECK(site.workers.looks == 1);
+  for (int i = 0; i < 600; ++i) site.pass(std::chrono::milliseconds(100));
+  CHECK(site.workers.looks > 25);
+  CHECK(site.workers.looks < 40);
+  CHECK(site.state_of(8) == "queued");
+  // Another one that starts to wait is looked for soon.
+  site.begin_only(10);
+  site.start_step(10, "/cg/10");
+  site.pass(std::chrono::milliseconds(200));
+  REQUIRE(site.workers.find(WorkerTask::stage, 10) != nullptr);
+  CHECK(site.workers.find(WorkerTask::stage, 10)->job_cgroup == "/cg/10");
+  site.start_step(8, "/cg/8");
+  for (int i = 0; i < 20; ++i) site.pass(std::chrono::milliseconds(100));
+  REQUIRE(site.workers.find(WorkerTask::stage, 8) != nullptr);
+  CHECK(site.workers.find(WorkerTask::stage, 7) == nullptr);
+  // Nobody waits, and nobody looks.
+  for (const std::uint32_t job : {7U, 9U}) site.end(job);
+  site.pass(std::chrono::milliseconds(2000));
+  const int looks = site.workers.looks;
+  site.pass(std::chrono::milliseconds(60'000));
+  CHECK(site.workers.looks == looks);
+}
+
+TEST_CASE("a step that ends before its job's worker has joined it is not the job's failure") {
+  MemorySite site;
+  site.config.memory.step_wait_s = 3600;
+  site.start_step(7, "/cg/first");
+  site.begin(7);
+  const WorkerEnd gone{WorkerEnd::Kind::step_gone, std::string(WorkerProcess::k_step_gone)};
+  site.workers.job_cgroups.clear();
+  REQUIRE(site.workers.end(WorkerTask::stage, gone));
+  site.pass(std::chrono::milliseconds(1000));
+  CHECK(site.state_of(7) == "queued");
+  CHECK(site.workers.find(WorkerTask::stage) == nullptr);
+  SUBCASE("the next one is joined") {
+    site.start_step(7, "/cg/second");
+    site.pass(std::chrono::milliseconds(4000));
+    REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
+    CHECK(site.workers.find(WorkerTask::stage)->job_cgroup == "/cg/second");
+    site.workers.say(WorkerTask::stage, WorkerPhase::done);
+    site.workers.end(WorkerTask::stage);
+    CHECK(site.state_of(7) == "ready");
+  }
+  SUBCASE("not for ever") {
+    site.start_step(7, "/cg/other");
+    for (int i = 0; i < 3; ++i) {
+      site.pass(std::chrono::milliseconds(4000));
+      REQUIRE(site.workers.end(WorkerTask::stage, gone));
+    }
+    CHECK(site.state_of(7) == "failed");
+  }
 }

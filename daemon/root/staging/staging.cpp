@@ -44,11 +44,13 @@ std::string cause_of_end(const WorkerEnd& end) {
              ", in which the data of in=memory count\nAsk for more memory (--mem=SIZE), or leave "
              "out in=memory: the data go to the node's local disk then.";
     case WorkerEnd::Kind::not_started:
+    case WorkerEnd::Kind::step_gone:
     case WorkerEnd::Kind::ended:
     case WorkerEnd::Kind::stuck:
       break;
   }
-  const bool started = end.kind != WorkerEnd::Kind::not_started;
+  const bool started =
+      end.kind != WorkerEnd::Kind::not_started && end.kind != WorkerEnd::Kind::step_gone;
   return (started ? "the staging process " + end.text + " before it was done"
                   : "the staging process could not be started: " + end.text) +
          "\nSubmit again; if it happens again, tell your administrators: the log of nodestaged on "
@@ -98,35 +100,7 @@ void Staging::enqueue(JobRecord& record) {
 void Staging::await_turn(const JobRecord& record) {
   const JobKey key = record.key();
   if (!may_be_in_memory(record.begin.request)) return queue_.push(key, record.begin.uid);
-  without_step_.insert(key);
-  await_step(key, at_.loop.now() + std::chrono::seconds(at_.config.memory.step_wait_s));
-}
-
-// With PrologFlags=Contain, Slurm starts a step on every node when the prolog has ended. Without
-// it, a node may have none until all nodes are ready.
-void Staging::await_step(const JobKey& key, Clock::time_point give_up) {
-  const JobRecord* record = at_.table.find(key);
-  if (record == nullptr || record->state != JobState::queued || record->ended) {
-    without_step_.erase(key);
-    return;
-  }
-  // A look at all processes of the node.
-  if (!at_.areas.memory_fault().empty() || !at_.workers.job_cgroup(*record).empty())
-    return queue_with_memory(key, 0);
-  if (at_.loop.now() < give_up) {
-    at_.loop.after(k_directory_poll, [this, key, give_up] { await_step(key, give_up); });
-    return;
-  }
-  job_memory_.ask(key.job, record->begin.cpus,
-                  [this, key](std::uint64_t bytes) { queue_with_memory(key, bytes); });
-}
-
-void Staging::queue_with_memory(const JobKey& key, std::uint64_t bytes) {
-  without_step_.erase(key);
-  const JobRecord* record = at_.table.find(key);
-  if (record == nullptr || record->state != JobState::queued || record->ended) return;
-  memory_of_[key] = bytes;
-  queue_.push(key, record->begin.uid);
+  first_steps_.wait(key);
 }
 
 // Without the job's cgroup, the worker's own limits what it takes, to what Slurm says the job has.
@@ -139,10 +113,9 @@ Fd Staging::use_memory(const JobRecord& record, WorkerStart& start, JobWorkers::
   }
   memory.directory = at_.areas.memory_path(record.key());
   start.memory_fd = directory->get();
-  start.job_cgroup = at_.workers.job_cgroup(record);
+  start.job_cgroup = first_steps_.cgroup_of(record);
   if (start.job_cgroup.empty()) {
-    const auto known = memory_of_.find(record.key());
-    memory.most_bytes = known == memory_of_.end() ? 0 : known->second;
+    memory.most_bytes = first_steps_.memory_of(record.key());
     // Else worker.memory still bounds it.
     if (memory.most_bytes != 0) bounds.resources.memory_bytes = memory.most_bytes;
     log::warn(about(record),
@@ -255,6 +228,7 @@ void Staging::take_end(JobRecord& record, const WorkerEnd& end, bool lacked_spac
   if (record.state == JobState::failed) return at_.table.save(record);
   if (!is_done) static_cast<void>(keep_complete(record, status));
   if (status.phase == WorkerPhase::failed && stage_again(record, status)) return;
+  if (await_next_step(record, end)) return;
   const FailureCause why = lacked_space ? FailureCause::space : cause_of(end, status);
   if (status.phase == WorkerPhase::failed)
     return fail(record, why, status.cause, failed_source(status));
@@ -280,6 +254,18 @@ bool Staging::stage_again(JobRecord& record, const WorkerStatus& status) {
   sharing_.failed(record);
   at_.table.change(record, JobState::queued);
   await_quota(key, at_.loop.now() + k_quota_wait);
+  return true;
+}
+
+// Between the look for the job's step and the worker's start, the step has ended.
+bool Staging::await_next_step(JobRecord& record, const WorkerEnd& end) {
+  if (end.kind != WorkerEnd::Kind::step_gone || record.state != JobState::staging ||
+      !first_steps_.may_wait_again(record.key()))
+    return false;
+  log::info(about(record), "in=memory: {}; the job waits for its next one", end.text);
+  sharing_.failed(record);
+  at_.table.change(record, JobState::queued);
+  at_.events.done(record.key(), Fact::unstaged);
   return true;
 }
 

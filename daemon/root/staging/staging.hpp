@@ -11,7 +11,7 @@
 #include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/relay/relays.hpp"
-#include "daemon/root/slurm/job_memory.hpp"
+#include "daemon/root/staging/first_steps.hpp"
 #include "daemon/root/staging/sharing.hpp"
 #include "daemon/root/staging/staging_queue.hpp"
 #include "daemon/root/table/job_files.hpp"
@@ -90,8 +90,8 @@ class Staging {
   [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
   // Returns what a queued job waits for, if not for its turn; see Sharing::waits_for().
   [[nodiscard]] std::string waits_for(const JobKey& key) const {
-    return without_step_.contains(key) ? "its first step on this node, whose memory it uses"
-                                       : sharing_.waits_for(key);
+    return first_steps_.is_waiting(key) ? "its first step on this node, whose memory it uses"
+                                        : sharing_.waits_for(key);
   }
   // Returns what a job that stages waits for, if it lacks space; see SpaceDesk::lack_of().
   [[nodiscard]] std::string lack_of(const JobKey& key) const { return at_.desk.lack_of(key); }
@@ -102,8 +102,7 @@ class Staging {
     async_faults_.erase(key);
     over_quota_.erase(key);
     again_.erase(key);
-    without_step_.erase(key);
-    memory_of_.erase(key);
+    first_steps_.forget(key);
     hints_.erase(key);
   }
 
@@ -112,8 +111,6 @@ class Staging {
 
  private:
   void seek_directory(const JobKey& key, Clock::time_point give_up);
-  void await_step(const JobKey& key, Clock::time_point give_up);
-  void queue_with_memory(const JobKey& key, std::uint64_t bytes);
   Fd use_memory(const JobRecord& record, WorkerStart& start, JobWorkers::Bounds& bounds);
   void take_turn(const JobKey& key);
   bool keep_next(JobRecord& record);
@@ -121,6 +118,7 @@ class Staging {
   void keep_ended(const JobKey& key, const CacheEntry& entry, const WorkerEnd& end);
   Status start_worker(JobRecord& record);
   bool stage_again(JobRecord& record, const WorkerStatus& status);
+  bool await_next_step(JobRecord& record, const WorkerEnd& end);
   void await_quota(const JobKey& key, Clock::time_point give_up);
   Status keep_complete(JobRecord& record, const WorkerStatus& status);
   void look_at_leader(const JobRecord& record);
@@ -144,10 +142,14 @@ class Staging {
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
   std::set<JobKey> again_;       // jobs that stage again once their workers have ended
-  JobMemory job_memory_{at_.loop, at_.config};
-  std::map<JobKey, std::uint64_t> memory_of_;  // of jobs without a cgroup, as far as is known
-  std::set<JobKey> without_step_;              // jobs that wait for one, for its memory
-  std::set<JobKey> settling_;                  // jobs that become ready with the clock's next tick
+  FirstSteps first_steps_{at_.loop,
+                          at_.config,
+                          at_.areas,
+                          at_.table,
+                          at_.workers,
+                          [this](const JobRecord& record) {
+                            queue_.push(record.key(), record.begin.uid); }};
+  std::set<JobKey> settling_;  // jobs that become ready with the clock's next tick
   RepeatedSources repeated_;
   std::map<JobKey, std::map<std::size_t, std::string>> hints_;  // by the index of the item
 };

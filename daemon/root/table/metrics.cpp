@@ -187,6 +187,7 @@ FailureCause cause_of(const WorkerEnd& end, const WorkerStatus& status) {
   if (status.phase == WorkerPhase::failed) return FailureCause::data;
   switch (end.kind) {
     case WorkerEnd::Kind::not_started:
+    case WorkerEnd::Kind::step_gone:
       return FailureCause::start;
     case WorkerEnd::Kind::over_limit:
       return FailureCause::time_limit;

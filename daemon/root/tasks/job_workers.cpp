@@ -29,10 +29,6 @@ JobWorkers::Bounds JobWorkers::bounds(const JobRecord& record, WorkerTask task) 
   return {resources_of(record, config_), limits_of(task, config_)};
 }
 
-std::string JobWorkers::job_cgroup(const JobRecord& record) const {
-  return workers_.find_job_cgroup(record.begin.job, record.begin.uid);
-}
-
 Status JobWorkers::start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end) {
   const Which which{record.key(), task_of(start.order)};
   TRY_ASSIGN(const Fd status, files_.new_status(which.first, which.second));

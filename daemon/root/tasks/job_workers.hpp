@@ -42,9 +42,11 @@ class JobWorkers {
   [[nodiscard]] WorkerStart order(const JobRecord& record, WorkerTask task) const;
   [[nodiscard]] Bounds bounds(const JobRecord& record, WorkerTask task) const;
 
-  // Returns the memory cgroup of the job that a worker can join; empty while no step of the job has
-  // started on this node, or if Slurm makes none.
-  [[nodiscard]] std::string job_cgroup(const JobRecord& record) const;
+  // Returns the memory cgroups of jobs that a worker can join. A job has none while no step of it
+  // has started on this node, or if Slurm makes none.
+  [[nodiscard]] JobCgroups job_cgroups(const std::set<JobOfUser>& jobs) const {
+    return workers_.find_job_cgroups(jobs);
+  }
   // Starts a worker with a new status file. The order's directory must be open. For `stage`,
   // `stage_out`, `push` and `relay`, the record notes the process for the next daemon.
   Status start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end);

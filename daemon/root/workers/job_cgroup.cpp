@@ -34,9 +34,8 @@ bool belongs_to(const std::string& directory, std::uint32_t owner) {
 
 // What joins another step's than these would be killed at the end of that step: on version 2, where
 // a process has one cgroup, it is one of the step's (on version 1, its memory alone is).
-constexpr int k_best_rank = 3;
 int rank_of(std::string_view cgroup, CgroupVersion version) {
-  if (cgroup.find("/step_extern") != std::string_view::npos) return k_best_rank;
+  if (cgroup.find("/step_extern") != std::string_view::npos) return 3;
   if (cgroup.find("/step_batch") != std::string_view::npos) return 2;
   return version == CgroupVersion::one ? 1 : 0;
 }
@@ -48,6 +47,7 @@ std::size_t job_part(std::string_view cgroup, CgroupVersion version, std::uint32
   if (!cgroup.starts_with('/')) return 0;
   const auto parts = parts_of(cgroup);
   const std::string own = "job_" + std::to_string(job);
+  if (cgroup.find("/" + own + "/") == std::string_view::npos) return 0;  // nearly all
   const std::string around = "uid_" + std::to_string(uid);
   for (std::size_t i = 1; i + 1 < parts.size(); ++i) {
     if (parts[i] != own || !parts[i + 1].starts_with("step_")) continue;
@@ -61,31 +61,36 @@ std::size_t job_part(std::string_view cgroup, CgroupVersion version, std::uint32
   return 0;
 }
 
-std::string find_job_cgroup(std::uint32_t job, std::uint32_t uid, const std::string& proc,
+JobCgroups find_job_cgroups(const std::set<JobOfUser>& jobs, const std::string& proc,
                             std::uint32_t owner) {
+  JobCgroups best;
   const auto mounts = cgroup_mounts(proc);
-  if (!mounts) return "";
+  if (!mounts || jobs.empty()) return best;
   const std::string controller = mounts->contains("memory") ? "memory" : "";
   const auto mount = mounts->find(controller);
-  if (mount == mounts->end()) return "";
+  if (mount == mounts->end()) return best;
   const CgroupVersion version = controller.empty() ? CgroupVersion::two : CgroupVersion::one;
-  std::string best;
-  int rank = 0;
+  std::map<JobOfUser, int> ranks;
+  const auto take = [&](const JobOfUser& job, const std::string& cgroup) {
+    const int rank = rank_of(cgroup, version);
+    if (rank <= ranks[job]) return;
+    const std::size_t own = job_part(cgroup, version, job.job, job.uid);
+    const std::string directory = own == 0 ? "" : directory_of(mount->second, cgroup);
+    if (directory.empty() ||
+        !belongs_to(directory.substr(0, directory.size() - (cgroup.size() - own)), owner))
+      return;
+    best[job] = directory;
+    ranks[job] = rank;
+  };
   auto processes = DirectoryStream::at(AT_FDCWD, proc);
-  while (const auto name = rank < k_best_rank ? processes.next() : std::nullopt) {
+  while (const auto name = processes.next()) {
     if (name->front() < '1' || name->front() > '9') continue;
     const auto text = read_file(AT_FDCWD, proc + "/" + std::string(*name) + "/cgroup", k_max_bytes);
-    if (!text) continue;
+    if (!text || text->find("/job_") == std::string::npos) continue;
     const auto places = cgroups_in(*text);
     const auto place = places.find(controller);
-    if (place == places.end() || rank_of(place->second, version) <= rank) continue;
-    const std::string& cgroup = place->second;
-    const std::size_t own = job_part(cgroup, version, job, uid);
-    const std::string directory = directory_of(mount->second, cgroup);
-    if (own == 0 || directory.empty()) continue;
-    if (!belongs_to(directory.substr(0, directory.size() - (cgroup.size() - own)), owner)) continue;
-    best = directory;
-    rank = rank_of(cgroup, version);
+    if (place == places.end()) continue;
+    for (const JobOfUser& job : jobs) take(job, place->second);
   }
   return best;
 }

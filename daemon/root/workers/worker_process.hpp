@@ -47,6 +47,10 @@ std::chrono::milliseconds age_of(const ProcessMark& mark);
 // The process outlives this object, and the daemon.
 class WorkerProcess {
  public:
+  // The start fault of a worker that would have been in the job's memory cgroup.
+  static constexpr std::string_view k_step_gone =
+      "the job's step, whose memory cgroup it was to enter, had ended";
+
   static Result<WorkerProcess> start(const WorkerStart& start, const Cgroups& cgroups);
 
   // Returns the process that `mark` names, if it still runs.

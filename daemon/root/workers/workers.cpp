@@ -120,7 +120,9 @@ void Workers::started(Id id) {
   loop_.forget(worker.process.started_fd());
   const std::string fault = worker.process.read_start_fault();
   if (!fault.empty()) {
-    worker.verdict = WorkerEnd{WorkerEnd::Kind::not_started, fault};
+    const bool is_gone = fault == WorkerProcess::k_step_gone;
+    worker.verdict =
+        WorkerEnd{is_gone ? WorkerEnd::Kind::step_gone : WorkerEnd::Kind::not_started, fault};
     return;  // it exits by itself
   }
   if (worker.verdict) return;

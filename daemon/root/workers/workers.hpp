@@ -26,6 +26,7 @@ struct WorkerEnd {
     no_memory,    // the kernel killed it at its cgroup's memory limit
     job_memory,   // the same at the limit of the job, whose memory cgroup it was in
     stuck,        // killed, but blocked in the kernel (a dead file system); given up
+    step_gone,    // as not_started: the step whose memory cgroup it was to enter had ended
   };
   Kind kind = Kind::ended;
   std::string text;
@@ -63,8 +64,8 @@ class Workers {
   [[nodiscard]] virtual bool ends_all() const { return cgroups_.available(); }
 
   // As job_cgroup.hpp has it.
-  [[nodiscard]] virtual std::string find_job_cgroup(std::uint32_t job, std::uint32_t uid) const {
-    return nodestage::find_job_cgroup(job, uid);
+  [[nodiscard]] virtual JobCgroups find_job_cgroups(const std::set<JobOfUser>& jobs) const {
+    return nodestage::find_job_cgroups(jobs);
   }
 
   // Kills what earlier daemons left in cgroups that no adopted worker uses.

@@ -1,0 +1,66 @@
+// FirstSteps: jobs that may have items in memory wait for their first step on this node, whose
+// memory these are. With PrologFlags=Contain, Slurm starts one on every node when the prolog has
+// ended. Without it, a node may have none until all nodes are ready.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "common/settings/config.hpp"
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/loop.hpp"
+#include "daemon/root/slurm/job_memory.hpp"
+#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
+
+namespace nodestage {
+
+class FirstSteps {
+ public:
+  using OnFound = std::function<void(const JobRecord&)>;
+  FirstSteps(Loop& loop, const Config& config, const Areas& areas, JobTable& table,
+             const JobWorkers& workers, OnFound on_found);
+  FirstSteps(const FirstSteps&) = delete;
+  FirstSteps& operator=(const FirstSteps&) = delete;
+
+  // on_found is called once, from the loop or from an answer of Slurm's, when the job has a step,
+  // or will not be waited for any longer: not if it is no longer queued.
+  void wait(const JobKey& key);
+  [[nodiscard]] bool is_waiting(const JobKey& key) const { return waiting_.contains(key); }
+  // The memory cgroup of the job that a worker can join; "": none.
+  [[nodiscard]] std::string cgroup_of(const JobRecord& record) const;
+  // How much memory Slurm says a job without one may use; 0: it does not say.
+  [[nodiscard]] std::uint64_t memory_of(const JobKey& key) const;
+  // Notes that the step had ended before a worker could join it. Returns whether it is worthwhile
+  // to wait for another one.
+  [[nodiscard]] bool may_wait_again(const JobKey& key);
+  void forget(const JobKey& key);
+
+ private:
+  void look();
+  void look_at(Clock::time_point due);
+  void ask_slurm(const JobRecord& record);
+  void found(const JobKey& key, std::uint64_t bytes);
+  [[nodiscard]] const JobRecord* queued(const JobKey& key) const;
+
+  Loop& loop_;
+  const Config& config_;
+  const Areas& areas_;
+  JobTable& table_;
+  const JobWorkers& workers_;
+  OnFound on_found_;
+  JobMemory job_memory_{loop_, config_};
+  // When a job gives up; nothing: Slurm has been asked.
+  std::map<JobKey, std::optional<Clock::time_point>> waiting_;
+  std::map<JobKey, std::uint64_t> memory_of_;
+  std::map<JobKey, unsigned> lost_;  // steps that had ended before a worker could join them
+  std::optional<Loop::TimerId> timer_;
+  Clock::time_point due_{};     // of the timer
+  Clock::time_point looked_{};  // the last time
+  std::chrono::milliseconds pause_{0};
+};
+
+}  // namespace nodestage
