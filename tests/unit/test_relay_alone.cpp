@@ -111,6 +111,28 @@ TEST_CASE("a node that comes later is sent on at once, and so is one whose stagi
   CHECK(row.from_storage() == row[0].slot().from_storage);
 }
 
+TEST_CASE("a node that asks when the slot has another source is sent on at once, too") {
+  const Scratch scratch;
+  const RelayFile file(scratch / "data", noise(12 * k_mib));
+  const RelayFile other(scratch / "other", noise(12 * k_mib, 2));
+  RelayRow row(2, 8 * k_mib, [](std::size_t) { return at_rate(1ULL << 30); });
+  row.start([](RelayOrder& order) {
+    three_nodes(order);
+    order.relay.answer_wait_s = 3600;
+  });
+  row[0].ask(file);
+  CHECK(is_left_alone(row[0]));
+  row[0].close();
+  raise(row[0].board().asks);
+  REQUIRE(in_time([&] { return row[0].is_in(RelaySlotState::unused); }));
+  row[0].ask(other);  // and its staging does not read it yet
+  CHECK(is_left_alone(row[0]));
+  row[1].ask(file);
+  CHECK(is_left_alone(row[1]));
+  CHECK(row[1].slot().from_storage == 0);
+  CHECK(row[1].slot().has_left == 0);
+}
+
 TEST_CASE("the word for it comes in place of the beginning, with the reason") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(12 * k_mib));

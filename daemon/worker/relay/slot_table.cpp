@@ -11,6 +11,9 @@ namespace {
 
 using Lock = std::lock_guard<std::mutex>;
 
+// Of a job with more sources than that, a node that comes late may have to wait for a slot.
+constexpr std::size_t k_most_past = 1024;
+
 void give_up(RelayBoard& board, std::size_t i, const std::string& why) {
   set_field(board.slots[i].why, why);
   board.slots[i].state = number(RelaySlotState::over);
@@ -81,6 +84,8 @@ void SlotTable::begin(std::size_t i, const RelayAsk& source) {
 }
 
 void SlotTable::release(std::size_t i) {
+  if (entries_[i].feed->choice() == RelayChoice::alone) past_.push_back(entries_[i].feed);
+  if (past_.size() > k_most_past) past_.pop_front();
   entries_[i] = Entry{};
   RelaySlot& at = slot(i);
   at.state = number(RelaySlotState::filling);  // this thread's alone
@@ -140,7 +145,13 @@ std::optional<JoinedFeed> SlotTable::join_feed(const RelayAsk& ask) {
     if (auto reader = entry.feed->ring().join(ask.offset))
       return JoinedFeed{entry.feed, std::move(reader)};
   }
-  return std::nullopt;
+  return join_past(ask);
+}
+
+std::optional<JoinedFeed> SlotTable::join_past(const RelayAsk& ask) const {
+  const auto found = std::find_if(past_.begin(), past_.end(),
+                                  [&ask](const auto& feed) { return feed->is_for(ask); });
+  return found == past_.end() ? std::nullopt : std::optional(JoinedFeed{*found, nullptr});
 }
 
 // Returns whether it is claiming a slot, for what is not known yet.

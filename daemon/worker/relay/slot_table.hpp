@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -63,6 +64,7 @@ class SlotTable {
   [[nodiscard]] int worth(std::size_t i);
   bool claim(std::size_t i, const RelayAsk& ask);
   std::optional<JoinedFeed> join_feed(const RelayAsk& ask);
+  std::optional<JoinedFeed> join_past(const RelayAsk& ask) const;
 
   RelayBasis& basis_;
   std::mutex mutex_;  // guards what follows
@@ -72,6 +74,8 @@ class SlotTable {
   std::uint32_t seen_asks_ = 0;
   int surplus_asks_ = 0;
   bool is_slot_wanted_ = false;
+  // Feeds without a slot, of sources that each node reads for itself: for nodes that ask later.
+  std::deque<std::shared_ptr<SlotFeed>> past_;
 };
 
 }  // namespace nodestage
