@@ -34,7 +34,8 @@
 // `identity.size` is a fingerprint of which entries are wanted of it, and how. The node that reads
 // it copies it as it would without the relay, and its staging worker puts what it has copied into
 // the ring: up to `granted`, as `written` says, until `is_ended`. On the other nodes the stream is
-// read as any source is, up to `watermark` once `is_whole` is set.
+// read as any source is, up to `watermark` once `is_whole` is set. A directory in which something
+// is beyond the bounds of a stream has none: each node copies it.
 //
 // Words that one side waits for by futex(2), raised by one and then woken: `asks` and `moves` by
 // the staging worker, `news` by the relay worker. `beat` is raised several times a second while the
@@ -82,6 +83,13 @@ struct RelayIdentity {
   bool operator==(const RelayIdentity&) const = default;
 };
 
+// What became of a directory's stream.
+enum class RelayStream : std::uint32_t {
+  open = 0,
+  ended = 1,
+  none = 2,  // what there is of it counts for nothing, here and on the nodes behind
+};
+
 struct RelaySlot {
   std::atomic<std::uint32_t> state;   // RelaySlotState
   std::atomic<std::uint32_t> reader;  // RelayReader
@@ -101,8 +109,8 @@ struct RelaySlot {
   std::atomic<std::uint32_t> has_left;
   char left[512];
   std::atomic<std::uint32_t> kind;      // RelayKind
-  std::atomic<std::uint32_t> is_ended;  // 1: the staging worker has written the stream to its end
-  std::atomic<std::uint32_t> is_whole;  // 1: the stream ends at `watermark`
+  std::atomic<std::uint32_t> is_ended;  // RelayStream, as the staging worker has written it
+  std::atomic<std::uint32_t> is_whole;  // RelayStream, as it can be read: it ends at `watermark`
   std::atomic<std::uint64_t> granted;   // up to here the staging worker may write
   std::atomic<std::uint64_t> written;   // up to here it has written
 };

@@ -151,6 +151,7 @@ TEST_CASE("a stream that its writer does not end is broken, and another try find
     written.reset();
     CHECK((all_of(*read) == text));
     CHECK(read->has_broken());
+    CHECK_FALSE(read->is_refused());
     CHECK(read->close().why.find("its staging sends no more of it") != std::string::npos);
     written = head.claim();
     read = link.claim();
@@ -196,17 +197,22 @@ TEST_CASE("other entries of the same directory are another stream") {
   CHECK(part_of(*other) == RelayedTree::Part::writes);
 }
 
-TEST_CASE("a tree beyond the bounds has no stream: who reads it learns that at once") {
+TEST_CASE("a tree beyond the bounds has no stream: all who read it learn that at once, for good") {
   using namespace tree_records;
   const Scratch scratch;
   TreeNode head(scratch);
   TreeNode link(scratch);
+  TreeNode last(scratch);
+  head.node.order.relay.answer_wait_s = 3600;
   head.node.set_head();
   link.node.set_link(head.node);
+  last.node.set_link(link.node);
   auto written = head.claim();
   REQUIRE(part_of(*written) == RelayedTree::Part::writes);
   auto read = link.claim();
   REQUIRE(part_of(*read) == RelayedTree::Part::reads);
+  auto read_last = last.claim();
+  REQUIRE(part_of(*read_last) == RelayedTree::Part::reads);
   const ExtractRules rules;
   TreeStreamWriter writer(*written, rules);
   struct stat info {};
@@ -216,6 +222,16 @@ TEST_CASE("a tree beyond the bounds has no stream: who reads it learns that at o
   TreeStreamReader stream(*read, rules);
   CHECK_FALSE(stream.next());  // what was not complete is not sent
   CHECK(stream.has_broken());
+  CHECK(read->is_refused());
   writer.end({});
-  CHECK(read->close().why.find("its staging sends no more of it") != std::string::npos);
+  all_of(*read_last);
+  CHECK(read_last->has_broken());
+  CHECK(read_last->is_refused());
+  const std::string why = "something in it is beyond the bounds of what is relayed";
+  CHECK(read->close().why == why);
+  CHECK(read_last->close().why == why);
+  // A node that comes later does not wait for a stream, either.
+  auto late = link.claim();
+  CHECK(part_of(*late) == RelayedTree::Part::alone);
+  CHECK(late->close().why == why);
 }

@@ -131,6 +131,24 @@ TEST_CASE("what cannot be read of a directory is the same fault on all nodes") {
   }
 }
 
+TEST_CASE("a directory that is too deep to be passed on is copied by each node, without a wait") {
+  Trees trees;
+  REQUIRE(trees.nodes[0].stage.in_data(
+              "cd t && for i in $(seq 1001); do mkdir d && cd -P d || exit 1; done") == 0);
+  trees.add();
+  REQUIRE(trees.plain.run() == 0);
+  trees.nodes.start();
+  for (std::size_t i = 0; i < 3; ++i) {
+    CAPTURE(i);
+    REQUIRE(trees.nodes[i].stage.run() == 0);
+    CHECK(trees.nodes.item(i).bytes_from_nodes == 0);
+    CHECK(trees.nodes.item(i).files == trees.plain.status.items.at(0).files);
+    if (i > 0)
+      CHECK(trees.nodes[i].stage.note().find("beyond the bounds of what is relayed") !=
+            std::string::npos);
+  }
+}
+
 TEST_CASE("a node that may not read the directory gets nothing of it") {
   Trees trees;
   trees.add();

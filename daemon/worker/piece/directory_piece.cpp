@@ -117,7 +117,7 @@ Result<DirectoryPiece::Relayed> DirectoryPiece::build_relayed(const PiecePlace& 
       if (!stream.has_broken() && is_final(received.error())) return received.error();
       if (!empty(to)) return received.error();
       mark.restore();
-      return stream.has_broken() ? Relayed::again : Relayed::alone;
+      return stream.has_broken() && !tree->is_refused() ? Relayed::again : Relayed::alone;
     }
   }
   add(tree->close());

@@ -84,7 +84,7 @@ SharedXattrs TreeStreamWriter::xattrs_of(int fd) {
   if (xattrs && 2 * xattrs->size() <= k_most_xattr_texts)
     return std::make_shared<Xattrs>(std::move(*xattrs));
   const std::lock_guard lock(mutex_);
-  give_up();
+  refuse();
   return nullptr;
 }
 
@@ -158,13 +158,19 @@ void TreeStreamWriter::give_up() {
   static_cast<void>(tree_.close());
 }
 
+// The copy of another node would be beyond the same bounds.
+void TreeStreamWriter::refuse() {
+  tree_.refuse();
+  give_up();
+}
+
 void TreeStreamWriter::put_entry(const Entry& entry, const WireEncoder& record) {
-  if (!is_given_up_ && !limits_.check(entry)) give_up();
+  if (!is_given_up_ && !limits_.check(entry)) refuse();
   put(record);
 }
 
 void TreeStreamWriter::put(const WireEncoder& record) {
-  if (!is_given_up_ && record.data().size() > k_most_tree_record) give_up();
+  if (!is_given_up_ && record.data().size() > k_most_tree_record) refuse();
   if (is_given_up_) return;
   WireEncoder length;
   length.u32(static_cast<std::uint32_t>(record.data().size()));

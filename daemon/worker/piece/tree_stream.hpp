@@ -68,6 +68,7 @@ class TreeStreamWriter final : public CopyListener {
   bool put_data(int fd, std::uint64_t begin, std::uint64_t end);
   void flush();
   void give_up();
+  void refuse();
 
   RelayedTree& tree_;
   const ExtractRules& rules_;

@@ -13,8 +13,9 @@
 //                          is wanted of it (relay_board.hpp), and its offset 0
 //   kind 8  alone  server  text why: read the source for yourself, as this node does, and have
 //   those
-//                          behind you do so (relay_choice.hpp). In place of `begin`. Earlier
-//                          releases take it for a fault, and read the source, too
+//                          behind you do so: in place of `begin` (relay_choice.hpp), or later, of a
+//                          directory that turns out to have no stream. Earlier releases take it
+//                          for a fault, and read the source, too
 //   fields as in common/wire/wire.hpp
 // A data frame has at most k_most_frame_bytes. Anything else is a fault of the other side.
 #pragma once

@@ -77,8 +77,7 @@ Status SlotFeed::look_and_choose(Original& original) {
   look = HeadLook{std::min(wanted, ring_.left()), 0, 0, {}};
   while (choice() == RelayChoice::open) TRY(read_block(original, block, look));
   if (choice() != RelayChoice::alone) return {};
-  alone_why_ = alone_text(look, basis_.order.node_count);
-  choose_for_all(RelayChoice::alone);
+  static_cast<void>(have_each_read(alone_text(look, basis_.order.node_count)));
   return {};
 }
 
@@ -93,6 +92,7 @@ Status SlotFeed::feed_directory() {
   if (plan.part == RelayPart::off) return Error{0, plan.why};
   if (plan.part == RelayPart::link) try_upstream(plan);
   if (stop_) return stopped();
+  if (choice_ == RelayChoice::alone) return Error{0, alone_why_};
   if (ring_.is_complete()) return {};
   if (has_begun_) return Error{0, "its stream has broken off: " + field_text(slot().left)};
   return take_from_staging();
@@ -107,11 +107,13 @@ Status SlotFeed::take_from_staging() {
   while (!stop_) {
     // In this order: what was written before the end or the closing counts.
     const bool is_closed = slot().reader != number(RelayReader::reading);
-    const bool is_ended = slot().is_ended != 0;
+    const std::uint32_t ended = slot().is_ended;
     const std::uint64_t written = slot().written;
     if (written > slot().granted) return Error{EPROTO, "the staging writes what it may not"};
     if (written > ring_.watermark()) ring_.advance(written);
-    if (is_ended) {
+    if (ended == number(RelayStream::none))
+      return have_each_read("something in it is beyond the bounds of what is relayed");
+    if (ended == number(RelayStream::ended)) {
       ring_.end();
       return {};
     }
@@ -183,9 +185,12 @@ Status SlotFeed::pull(const RelayPlan& plan) {
 
 // The node before reads the source alone, and so does this one.
 Status SlotFeed::follow(std::span<const std::byte> why) {
-  if (place_.kind == RelayKind::directory)
-    return Error{EPROTO, "the other side says something that makes no sense"};
-  alone_why_ = decode_reason(why);
+  return have_each_read(decode_reason(why));
+}
+
+Status SlotFeed::have_each_read(std::string why) {
+  alone_why_ = std::move(why);
+  if (place_.kind == RelayKind::directory) slot().is_whole = number(RelayStream::none);
   choose_for_all(RelayChoice::alone);
   return Error{0, alone_why_};
 }
@@ -198,6 +203,8 @@ Status SlotFeed::pull_all(Upstream& upstream) {
       ring_.end();
       return {};
     }
+    if (word->message == RelayMessage::alone && place_.kind == RelayKind::directory)
+      return follow(word->data);
     if (word->message != RelayMessage::data)
       return Error{EPROTO, "the other side ends before the source does"};
     TRY(take(upstream, word->data));

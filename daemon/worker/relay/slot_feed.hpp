@@ -51,7 +51,8 @@ class SlotFeed {
   // Gives up, in place of run().
   void fail(const std::string& why);
   [[nodiscard]] bool has_ended() const { return has_ended_; }
-  // Of a file; a directory is always relayed. Each change raises `news`.
+  // A directory is relayed, and `alone` once it turns out to have no stream. Each change raises
+  // `news`.
   [[nodiscard]] RelayChoice choice() const { return choice_; }
   // Once the choice is `alone`.
   [[nodiscard]] const std::string& alone_why() const { return alone_why_; }
@@ -66,6 +67,7 @@ class SlotFeed {
   Status feed_file();
   Status feed_directory();
   Status take_from_staging();
+  Status have_each_read(std::string why);
   Status check_staging(Silence& silence, std::uint32_t& beat);
   void try_upstream(const RelayPlan& plan);
   void leave(const std::string& why);

@@ -229,7 +229,7 @@ void SpoolRing::end() {
   {
     const Lock lock(mutex_);
     size_ = watermark_;
-    slot().is_whole = 1;
+    slot().is_whole = number(RelayStream::ended);
   }
   raise(place_.board.news);
 }

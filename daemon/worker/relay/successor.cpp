@@ -110,7 +110,13 @@ Status Successor::send_more(RingReader& reader) {
   return check();
 }
 
-Status Successor::serve_from(RingReader& reader) {
+// A directory may turn out to have no stream only when some of it was sent.
+Status Successor::leave_or_send_on(const SlotFeed& feed, const std::string& why) {
+  if (feed.choice() == RelayChoice::alone) return send_last(RelayMessage::alone, feed.alone_why());
+  return leave(why);
+}
+
+Status Successor::serve_from(const SlotFeed& feed, RingReader& reader) {
   for (;;) {
     switch (reader.await(RelayClock::now() + k_alive_step)) {
       case RingReader::State::nothing:
@@ -125,7 +131,7 @@ Status Successor::serve_from(RingReader& reader) {
         stream_.finish(RelayClock::now() + k_finish_limit);
         return {};
       case RingReader::State::over:
-        return leave(reader.why());
+        return leave_or_send_on(feed, reader.why());
       case RingReader::State::dropped:
         return leave("it has kept others waiting for too long");
     }
@@ -147,7 +153,7 @@ Status Successor::serve() {
   if (const auto bytes = socket_bytes_for(ring); bytes > 0) stream_.bound_buffers(bytes);
   block_.resize(frame_bytes_for(ring));
   TRY(send(RelayMessage::begin, {}));
-  Status served = serve_from(*joined->reader);
+  Status served = serve_from(*joined->feed, *joined->reader);
   // Who has all of it need not wait for the last word.
   return joined->reader->has_all() ? Status() : std::move(served);
 }

@@ -27,7 +27,8 @@ class Successor {
  private:
   Result<RelayAsk> receive_ask();
   Result<JoinedFeed> join(const RelayAsk& ask);
-  Status serve_from(RingReader& reader);
+  Status leave_or_send_on(const SlotFeed& feed, const std::string& why);
+  Status serve_from(const SlotFeed& feed, RingReader& reader);
   Status send_more(RingReader& reader);
   Status send(RelayMessage message, std::span<const std::byte> data);
   Status await_choice(const SlotFeed& feed);

@@ -36,6 +36,7 @@ void await_raise(std::atomic<std::uint32_t>& word, std::uint32_t seen,
 
 inline std::uint32_t number(RelaySlotState state) { return static_cast<std::uint32_t>(state); }
 inline std::uint32_t number(RelayReader reader) { return static_cast<std::uint32_t>(reader); }
+inline std::uint32_t number(RelayStream stream) { return static_cast<std::uint32_t>(stream); }
 // Changes such a word to `to` if it is `from`; returns whether it was.
 inline bool exchange(std::atomic<std::uint32_t>& word, std::uint32_t from, std::uint32_t to) {
   return word.compare_exchange_strong(from, to);

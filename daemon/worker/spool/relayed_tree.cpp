@@ -80,12 +80,17 @@ bool RelayedTree::put(std::span<const std::byte>& data, std::uint64_t granted) {
 }
 
 void RelayedTree::end() {
-  place_.slot->is_ended = 1;
+  place_.slot->is_ended = number(RelayStream::ended);
   raise(place_.board->moves);
+}
+
+void RelayedTree::refuse() {
+  if (!is_closed_) place_.slot->is_ended = number(RelayStream::none);
 }
 
 Error RelayedTree::broken(const std::string& why) {
   has_broken_ = true;
+  is_refused_ = place_.slot->is_whole == number(RelayStream::none);
   why_ = why;
   return Error{ECANCELED, why};
 }
@@ -96,7 +101,7 @@ Result<std::size_t> RelayedTree::read(std::span<std::byte> into) {
     const RelaySlot& slot = *place_.slot;
     const std::uint32_t seen = place_.board->news;
     const std::string why = ended();  // first: what is there at the end counts
-    const bool is_whole = slot.is_whole != 0;
+    const bool is_whole = slot.is_whole == number(RelayStream::ended);
     const std::uint64_t end = slot.watermark;
     count();
     if (end > position_)

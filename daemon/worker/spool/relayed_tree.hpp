@@ -37,11 +37,16 @@ class RelayedTree {
   bool write(std::span<const std::byte> data);
   // Completes the stream. Without it, close() breaks it.
   void end();
+  // What is in the directory cannot be in a stream: no node behind this one asks for another. To be
+  // called before close().
+  void refuse();
 
   // Part::reads. Reads what comes next, at least one byte; 0: the stream is complete. After a
-  // fault, has_broken() says whether this node must read the directory itself.
+  // fault, has_broken() says whether this node must read the directory itself, and is_refused()
+  // whether another try would find no stream, either.
   Result<std::size_t> read(std::span<std::byte> into);
   [[nodiscard]] bool has_broken() const { return has_broken_; }
+  [[nodiscard]] bool is_refused() const { return is_refused_; }
 
   // Gives the slot back.
   RelayedSource::Outcome close();
@@ -62,6 +67,7 @@ class RelayedTree {
   std::string node_;
   std::string why_;
   bool has_broken_ = false;
+  bool is_refused_ = false;
   bool is_closed_ = false;
 };
 
