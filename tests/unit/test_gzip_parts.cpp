@@ -47,6 +47,7 @@ struct Joined {
   std::string fault;
   std::uint64_t chunks;
   std::uint64_t size = 0;
+  std::uint64_t tried = 0;
 };
 
 enum class Kept { data, nothing };
@@ -78,6 +79,7 @@ Joined join(DecodeRun& run, const std::string& packed, const GzipSizes& sizes,
     if (kept == Kept::data) joined.data += DecodeRun::text(slice->bytes());
   }
   joined.chunks = made.joined();
+  joined.tried = made.tried();
   return joined;
 }
 
@@ -136,6 +138,36 @@ TEST_CASE("gzip in chunks: what becomes larger than a chunk's memory is decoded 
     const Joined joined = join(run, member(data, {"", 6, 1}), {20'000, 2}, block);
     CHECK(joined.fault == "");
     CHECK((joined.data == data));
+  }
+}
+
+TEST_CASE(
+    "gzip in chunks: text after images is decoded by one thread, and images after it are not") {
+  if (!Inflater::can_begin_between()) return;  // a build with zlib
+  DecodeRun run;
+  constexpr std::size_t k_small = 10'000;
+  const GzipSizes sizes{k_small, 3, k_small / 16, 1.25};
+  const std::string images = gzip_bytes::images(1'000'000);
+  const std::string text = gzip_bytes::words(6'000'000);
+  // Each small piece of the second one is compressed by itself, so that all bytes are known.
+  const Packed all[] = {{"linked", 6, 2}, {"full flushes", 6, 2, Z_DEFAULT_STRATEGY, Z_FULL_FLUSH}};
+  for (const Packed& packed : all) {
+    CAPTURE(std::string(packed.name));
+    const Joined only_images = join(run, member(images, packed), sizes);
+    CHECK(only_images.tried >= 90);
+    CHECK(only_images.chunks > 60);
+    const std::string text_packed = member(text, packed);
+    REQUIRE(text_packed.size() > 100 * k_small);
+    const Joined only_text = join(run, text_packed, sizes);
+    CHECK((only_text.data == text));
+    CHECK(only_text.tried < text_packed.size() / k_small / 4);
+    const Joined both = join(run, member(images + text, packed), sizes);
+    CHECK((both.data == images + text));
+    CHECK(both.tried < only_images.tried + text_packed.size() / k_small / 4);
+    const std::string more = images + images + images + images;
+    const Joined three = join(run, member(images + text + more, packed), sizes);
+    CHECK((three.data == images + text + more));
+    CHECK(three.chunks > only_images.chunks + 60);
   }
 }
 

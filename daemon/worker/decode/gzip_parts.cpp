@@ -31,6 +31,7 @@ class GzipPart final : public Part {
   Slice data;  // what lies there, and some of what follows
   std::vector<Block> memory;
   bool is_chunk_wanted = false;
+  unsigned pauses = 0;  // before it was made
   bool is_last = false;
   Status source_fault;  // after the data
   DeflateChunk chunk;
@@ -44,7 +45,7 @@ class GzipPart final : public Part {
 namespace {
 
 constexpr std::size_t k_least_chunk = std::size_t{128} * 1024;
-constexpr unsigned k_most_misses = 4;
+constexpr unsigned k_most_losses = 4;
 constexpr unsigned k_parts_without = 16;  // then, and twice as many each further time
 constexpr unsigned k_most_parts_without = 4096;
 
@@ -92,6 +93,7 @@ std::unique_ptr<Part> GzipParts::make() {
   part->position = part->end;
   // The first bytes are a header, from which the consumer begins.
   part->is_chunk_wanted = part->begin > 0;
+  part->pauses = pauses_;
   if (parts_without_ > 0) {
     --parts_without_;
     part->is_chunk_wanted = false;
@@ -122,6 +124,7 @@ void GzipParts::stop() {
 void GzipParts::settle(Part& made, OrderedParts&) {
   if (is_over_ || !made.fault) return;
   auto& part = static_cast<GzipPart&>(made);
+  if (part.is_chunk_wanted) ++tried_;
   if (part.end > part.begin) queue_.push_back(part.own());
   has_all_ = part.is_last;
   source_fault_ = part.source_fault;
@@ -186,8 +189,13 @@ bool GzipParts::join(GzipPart& part) {
   part.blocks = std::move(*blocks);
   is_reader_there_ = false;
   ++joined_;
-  misses_ = pause_ = 0;
   learn(is_too_large, filled);
+  const auto packed = static_cast<double>(end_bit - part.chunk_bit()) / 8;
+  if (static_cast<double>(filled) > sizes_.growth * packed) {
+    count_loss(part);
+  } else {
+    losses_ = pause_ = 0;
+  }
   return true;
 }
 
@@ -203,10 +211,16 @@ void GzipParts::miss(GzipPart& part) {
   part.is_done = true;
   if (!part.is_chunk_wanted) return;
   if (part.chunk.is_too_large()) learn(true, SIZE_MAX);
-  if (++misses_ < k_most_misses) return;
+  count_loss(part);
+}
+
+// After a few, chunks pause. Those that were made before the last pause say nothing new.
+void GzipParts::count_loss(const GzipPart& part) {
+  if (part.pauses != pauses_ || ++losses_ < k_most_losses) return;
   pause_ = std::clamp(2 * pause_, k_parts_without, k_most_parts_without);
   parts_without_ = pause_;
-  misses_ = 0;
+  ++pauses_;
+  losses_ = 0;
 }
 
 // The reader goes on where the last chunk ended, if this part has anything for it.

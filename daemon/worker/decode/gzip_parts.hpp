@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <memory>
 
 #include "daemon/worker/decode/deflate_chunk.hpp"
@@ -28,6 +29,8 @@ struct GzipSizes {
   std::size_t blocks_of_chunk;  // of the store, for what they become
   // Runs of bytes that a chunk does not know yet. With more, it is given up.
   std::size_t marks_of_chunk = SIZE_MAX;
+  // With more decoded bytes for each compressed one, ISA-L is faster.
+  double growth = std::numeric_limits<double>::infinity();
   // How far a part may look for the end of its last block.
   [[nodiscard]] std::size_t beyond() const { return std::max(chunk / 4, std::size_t{64} * 1024); }
 };
@@ -49,7 +52,8 @@ class GzipParts final : public PartMaker {
   void settle(Part& part, OrderedParts& behind) override;
   [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return reader_.junk_at(); }
   void go_on(GzipPart& part);
-  [[nodiscard]] std::uint64_t joined() const { return joined_; }  // chunks that counted
+  [[nodiscard]] std::uint64_t tried() const { return tried_; }    // chunks
+  [[nodiscard]] std::uint64_t joined() const { return joined_; }  // of them, those that counted
 
  private:
   struct Point {
@@ -65,6 +69,7 @@ class GzipParts final : public PartMaker {
   void drop_before(std::uint64_t offset);
   void leave_chunks(GzipPart& part);
   void miss(GzipPart& part);
+  void count_loss(const GzipPart& part);
   void decode(GzipPart& part);
   void end(GzipPart& part, const Status& fault);
   void pause(GzipPart& part);
@@ -79,6 +84,7 @@ class GzipParts final : public PartMaker {
   // Set by the consumer, read by the maker.
   std::atomic<std::size_t> chunk_;
   std::atomic<unsigned> parts_without_ = 0;  // that are made next and decoded by the consumer only
+  std::atomic<unsigned> pauses_ = 0;         // how often that was set
   std::atomic<bool> is_stopped_ = false;
 
   std::deque<Slice> queue_;  // what was made, and is not in input_ yet
@@ -95,8 +101,9 @@ class GzipParts final : public PartMaker {
   std::optional<Point> point_;    // between two chunks; else the reader decodes
   bool is_reader_there_ = false;  // at the point, too
   std::vector<std::byte> window_;
+  std::uint64_t tried_ = 0;
   std::uint64_t joined_ = 0;
-  unsigned misses_ = 0;  // in a row
+  unsigned losses_ = 0;  // in a row: chunks that were no gain
   unsigned pause_ = 0;   // parts without chunks, the last time
 };
 

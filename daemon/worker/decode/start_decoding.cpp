@@ -125,7 +125,8 @@ class Start {
 
   [[nodiscard]] GzipSizes gzip_sizes() const {
     if (gzip_chunk_ > 0) return {gzip_chunk_, k_gzip_blocks};
-    return {shares_.block_bytes, k_gzip_blocks, shares_.block_bytes / k_gzip_bytes_of_mark};
+    return {shares_.block_bytes, k_gzip_blocks, shares_.block_bytes / k_gzip_bytes_of_mark,
+            k_most_growth};
   }
 
   // As many as the memory allows.
