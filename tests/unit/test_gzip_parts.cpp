@@ -259,6 +259,19 @@ TEST_CASE("gzip in chunks: members, empty ones, padding and what is behind") {
   CHECK((joined.chunks > 20 || !Inflater::can_begin_between()));
 }
 
+TEST_CASE("gzip in chunks: a chunk is joined right after the short header of a member") {
+  DecodeRun run;
+  const std::string data = gzip_bytes::images(100'000);
+  const std::string packed = member(data, k_packed[1]);
+  std::string all;
+  std::string expected;
+  for (int i = 0; i < 20; ++i) all += packed, expected += data;
+  // Each piece of the file begins with such a header, of ten bytes.
+  const Joined joined = join(run, all, {packed.size(), 3});
+  CHECK((joined.data == expected));
+  CHECK((joined.chunks == 19 || !Inflater::can_begin_between()));
+}
+
 TEST_CASE("gzip in chunks: what is wrong is said as by one thread") {
   DecodeRun run;
   const std::string data = gzip_bytes::images(200'000) + gzip_bytes::words(400'000);

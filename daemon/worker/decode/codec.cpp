@@ -30,6 +30,12 @@ bool begins_frame(Coding coding, Bytes start) {
          (row.begins == nullptr || row.begins(start));
 }
 
+std::size_t magic_bytes_of(Coding coding) {
+  const CodecRow& row = codec_of(coding);
+  const bool is_magic_all = row.begins == nullptr && !row.may_be_skipped;
+  return is_magic_all ? row_of(coding).magic.size() : k_magic_bytes;
+}
+
 Coding recognise_coding(Bytes start) {
   Bytes frame = start;
   while (is_skippable(frame)) {

@@ -26,6 +26,8 @@ Coding recognise_coding(Bytes start);
 
 // Whether `start` is the start of another frame of `coding` (a gzip member, an xz stream).
 bool begins_frame(Coding coding, Bytes start);
+// How many bytes are enough to say so, at most k_magic_bytes.
+std::size_t magic_bytes_of(Coding coding);
 
 class Codec {
  public:

@@ -19,7 +19,7 @@ Result<bool> skip_zeros(CompressedInput& input) {
 Result<bool> FrameReader::find_frame() {
   TRY_ASSIGN(const bool has_more, skip_zeros(input_));
   if (has_more) {
-    TRY_ASSIGN(const std::size_t held, input_.ensure(k_magic_bytes));
+    TRY_ASSIGN(const std::size_t held, input_.ensure(magic_bytes_of(coding_)));
     std::array<std::byte, k_magic_bytes> start{};
     const auto magic = std::span(start).first(std::min(held, start.size()));
     input_.copy(0, magic);
