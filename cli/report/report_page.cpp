@@ -24,6 +24,7 @@ body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1rem 3rem; background: 
 h1 { font-size: 1.45rem; margin: 0 0 .2rem; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
 p { margin: .2rem 0 .8rem; color: var(--dim); } .bad { color: var(--bad); }
 svg { display: block; width: 100%; height: auto; font: 12px system-ui, "DejaVu Sans", sans-serif; }
+svg text:not(.on) { paint-order: stroke; stroke: var(--page); stroke-width: 3px; }
 svg text { fill: var(--ink); } svg .dim { fill: var(--dim); } svg .bad { fill: var(--bad); }
 svg .on { fill: var(--on); font-size: 11px; }
 svg .name { font-weight: 600; } svg .band { fill: var(--band); }
