@@ -15,6 +15,7 @@
 #include "cli/held/recover.hpp"
 #include "cli/help_text.hpp"
 #include "cli/pack/pack_directory.hpp"
+#include "cli/pack/pack_index.hpp"
 #include "cli/plan/plan.hpp"
 #include "cli/push/push.hpp"
 #include "cli/report/report.hpp"
@@ -158,7 +159,7 @@ class Command {
     if (pack_->parsed()) {
       if (is_forced_) pack_arguments_.overwrite = Overwrite::replace;
       if (is_dereferenced_) pack_arguments_.links = LinksOut::followed;
-      return pack_directory(pack_arguments_);
+      return run_pack();
     }
     if (wait_->parsed()) {
       wait_arguments_.socket = socket_;
@@ -277,12 +278,21 @@ class Command {
 
   void add_pack() {
     pack_ = app_.add_subcommand("pack");
-    pack_->add_option("DIR", pack_arguments_.directory)->required();
-    pack_->add_option("-o,--output", pack_arguments_.output)->required();
+    auto* index = pack_->add_option("--index", pack_arguments_.index);
+    pack_->add_option("DIR", pack_arguments_.directory)->excludes(index);
+    pack_->add_option("-o,--output", pack_arguments_.output)->excludes(index);
     pack_->add_option("--mtime", pack_arguments_.mtime);
     pack_->add_flag("--force", is_forced_);
     pack_->add_flag("--dereference", is_dereferenced_);
     set_help(*pack_, help::k_pack);
+  }
+
+  int run_pack() {
+    const PackArguments& wanted = pack_arguments_;
+    if (pack_->count("--index") > 0) return pack_index(wanted.index);
+    if (!wanted.directory.empty() && !wanted.output.empty()) return pack_directory(wanted);
+    const std::string missing = wanted.directory.empty() ? "DIR" : "--output";
+    return wrong_usage(missing + " is required", "`nodestage pack --help` shows how it is used.");
   }
 
   // The library itself shows help and the version, which are not faults.

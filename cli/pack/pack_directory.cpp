@@ -13,6 +13,7 @@
 #include "cli/base/this_node.hpp"
 #include "cli/base/time_text.hpp"
 #include "cli/pack/frame_writer.hpp"
+#include "cli/pack/output_place.hpp"
 #include "cli/pack/tree_total.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
@@ -34,20 +35,6 @@ std::optional<FrameForm> form_of(const std::string& output) {
   if (name == nullptr || name->container != Container::tar || !name->is_written) return {};
   if (name->coding == Coding::zstd) return FrameForm::zstd;
   return name->coding == Coding::plain ? std::optional(FrameForm::plain) : std::nullopt;
-}
-
-struct OutputPlace {
-  Fd directory;
-  std::string name;
-};
-
-Result<OutputPlace> open_place(const std::string& output) {
-  const std::size_t slash = output.rfind('/');
-  const std::string parent = slash == std::string::npos ? "."
-                             : slash == 0               ? "/"
-                                                        : output.substr(0, slash);
-  TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY));
-  return OutputPlace{std::move(directory), output.substr(slash + 1)};  // npos + 1 is 0
 }
 
 // Returns whether `inner` is `outer` or below it.
@@ -180,18 +167,6 @@ class Packing {
   int signal_ = 0;
 };
 
-// Syncs the archive and gives it its name.
-Status put_in_place(Fd file, const PendingName& pending, const OutputPlace& place,
-                    Overwrite overwrite) {
-  if (::fsync(file.get()) != 0) return system_error("cannot write the archive");
-  TRY(close_checked(std::move(file)));
-  TRY(overwrite == Overwrite::replace ? pending.commit(place.name)
-                                      : pending.commit_new(place.name));
-  if (::fsync(place.directory.get()) != 0 && errno != EINVAL)
-    return system_error("cannot write the archive's directory");
-  return {};
-}
-
 std::string advice(int code) {
   switch (code) {
     case ENOSPC:
@@ -211,8 +186,7 @@ int make(const PackArguments& arguments, FrameForm form, std::optional<std::int6
          Fd directory, const OutputPlace& place) {
   auto signals = Signals::open();
   if (!signals) return fault(signals.error().text(), "Try again.");
-  const PendingName pending(place.directory.get(),
-                            {".nodestage-pack-" + std::to_string(::getpid()) + "-"});
+  const PendingName pending(place.directory.get(), pack_names());
   auto file = pending.create_file(0666);
   if (!file) return fault(arguments.output + ": " + file.error().text(), advice(file.error().code));
   Packing packing(std::move(directory), last_part(arguments.directory), arguments.links, *signals);

@@ -3,11 +3,10 @@
 
 #include <string>
 
+#include "cli/pack/output_place.hpp"
 #include "daemon/worker/tree/out_links.hpp"
 
 namespace nodestage {
-
-enum class Overwrite { refuse, replace };
 
 struct PackArguments {
   std::string directory;
@@ -15,6 +14,7 @@ struct PackArguments {
   std::string mtime;   // for all entries; empty: each keeps its own
   Overwrite overwrite = Overwrite::refuse;
   LinksOut links = LinksOut::kept;  // that lead out of the directory
+  std::string index;                // the gzip file that gets an index; else empty
 };
 
 // Packs a directory's contents into an archive that every tar can read and staging extracts with

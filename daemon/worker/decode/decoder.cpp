@@ -4,6 +4,7 @@
 
 #include "daemon/worker/basis/thread_group.hpp"
 #include "daemon/worker/decode/frame_reader.hpp"
+#include "daemon/worker/decode/gzip_index.hpp"
 #include "daemon/worker/decode/start_decoding.hpp"
 
 namespace nodestage {
@@ -54,7 +55,8 @@ Result<Bytes> Decoder::peek_decoded() {
 }
 
 Status Decoder::start() {
-  TRY_ASSIGN(decoding_, start_decoding(*source_, std::exchange(first_, {}), coding_, limits_));
+  TRY_ASSIGN(decoding_,
+             start_decoding(*source_, std::exchange(first_, {}), coding_, limits_, index_));
   return {};
 }
 
@@ -70,6 +72,8 @@ Result<Slice> Decoder::next() {
   if (block && block->empty()) junk_at_ = decoding_->junk_at();
   return block;
 }
+
+std::string Decoder::index_note() const { return index_ != nullptr ? index_->note() : ""; }
 
 Status Decoder::drain() {
   if (coding_ == Coding::plain) return {};

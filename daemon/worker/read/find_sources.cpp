@@ -2,6 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <unordered_set>
+
+#include "common/text/archive_names.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -38,6 +42,19 @@ Status add_matches(GlobWalk& walk, const std::string& name) {
   return fault(ENOENT, shown(name) + ": no file matches", "Check it: ls -d " + shown(name));
 }
 
+// The index of a gzip file that matches, too, is no source of its own.
+std::vector<std::string> without_indexes(std::vector<std::string> paths) {
+  const std::unordered_set<std::string> all(paths.begin(), paths.end());
+  paths.erase(std::remove_if(paths.begin(), paths.end(),
+                             [&all](const std::string& path) {
+                               const std::string_view end = k_gzip_index_suffix;
+                               return path.ends_with(end) &&
+                                      all.count(path.substr(0, path.size() - end.size())) > 0;
+                             }),
+              paths.end());
+  return paths;
+}
+
 }  // namespace
 
 Result<FoundSources> find_sources(const std::string& source) {
@@ -51,7 +68,7 @@ Result<FoundSources> find_sources(const std::string& source) {
   if (!names) return with_prefix(names.error(), shown(source) + ": ");
   GlobWalk walk;
   for (const std::string& name : *names) TRY(add_matches(walk, name));
-  return FoundSources{walk.take_matches(), true};
+  return FoundSources{without_indexes(walk.take_matches()), true};
 }
 
 }  // namespace nodestage
