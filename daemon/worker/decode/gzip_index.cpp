@@ -112,7 +112,11 @@ GzipIndex::Found GzipIndex::beside(const Source& file) {
   const int code = opened ? 0 : opened.error().code;
   if (code == ENOENT || code == ENAMETOOLONG) return {};
   if (!opened) return {nullptr, note_of(file.path(), "it cannot be opened")};
-  std::shared_ptr<GzipIndex> index(new GzipIndex(std::move(*opened), file));
+  return check(std::move(*opened), file);
+}
+
+GzipIndex::Found GzipIndex::check(Source opened, const Source& file) {
+  std::shared_ptr<GzipIndex> index(new GzipIndex(std::move(opened), file));
   const auto trouble = index->check_head(file);
   if (!trouble) return {nullptr, note_of(file.path(), "it cannot be read")};
   if (*trouble != Trouble::none) return {nullptr, note_of(file.path(), cause_of(*trouble))};

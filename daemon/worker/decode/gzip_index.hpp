@@ -75,6 +75,8 @@ class GzipIndex {
   };
   // Opens and checks the one beside `file`. Reads what it has of each place when it is needed.
   static Found beside(const Source& file);
+  // The same for one that is open.
+  static Found check(Source index, const Source& file);
 
   // What a thread is given next: so many bytes of the file, from `offset` on. One thread at a time,
   // in order.
