@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   require(std::string_view(one.data).substr(0, least) ==
           std::string_view(many.data).substr(0, least));
   if (one.data.size() == k_most_bytes || many.data.size() == k_most_bytes) return 0;
-  require(one.fault == many.fault);
+  require(one.fault.empty() == many.fault.empty());
   require(!one.fault.empty() || (one.data == many.data && one.junk_at == many.junk_at));
   return 0;
 }

@@ -354,7 +354,9 @@ TEST_CASE("gzip index: damage of the file behind it is found as without one") {
     const Seen with = file.decode(3);
     const Seen without = file.decode(1, false);
     CAPTURE(at);
-    CHECK(with.fault == without.fault);
+    // The decoder that began in between may notice it some bytes earlier.
+    const auto kind = [](const std::string& text) { return text.substr(0, text.find(" at byte")); };
+    CHECK(kind(with.fault) == kind(without.fault));
     CHECK(with.fault != "");
     const std::size_t least = std::min(with.data.size(), without.data.size());
     const std::size_t sure = least - std::min<std::size_t>(least, 512);
