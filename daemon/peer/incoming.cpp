@@ -33,10 +33,9 @@ void Incoming::accept(asio::ip::tcp::socket socket) {
 bool Incoming::has_room() {
   if (silent_.size() + served_.size() < limits_.max_connections) return true;
   if (silent_.empty()) return false;
-  const auto first = silent_.first_to_go();
-  if (first.of_address <= share_of_address(limits_.max_connections) &&
-      Clock::now() - first.since < k_grace)
-    return false;
+  const std::size_t share = share_of_address(limits_.max_connections);
+  const auto first = silent_.first_to_go(share);
+  if (first.of_address <= share && Clock::now() - first.since < k_grace) return false;
   drop_one("closed to make room: " + std::to_string(limits_.max_connections) +
            " connections were open (peer.max_connections)");
   return true;
@@ -45,7 +44,8 @@ bool Incoming::has_room() {
 void Incoming::drop_one(const std::string& why) {
   if (silent_.empty() && served_.empty()) return;
   const Connection::Self one =
-      silent_.empty() ? served_.begin()->second : silent_.first_to_go().connection;
+      silent_.empty() ? served_.begin()->second
+                      : silent_.first_to_go(share_of_address(limits_.max_connections)).connection;
   one->end(why);
 }
 

@@ -1,11 +1,11 @@
 // Incoming: the connections of other nodes, and what becomes of their notes. The daemon has a note
 // before its sender hears that it was taken. One thread.
 //
-// When max_connections are open, one that has not sent a whole frame within k_grace is closed for
-// the next: the oldest of the address that has most of those. An address that has more than its
-// share of them, an eighth of max_connections, has no such time. Those that have sent one are
-// served first, however many nodes report at the same moment: meanwhile, the kernel keeps the next
-// ones.
+// When max_connections are open, the oldest one that has not sent a whole frame within k_grace is
+// closed for the next. An address that has more than its share of those, an eighth of
+// max_connections, has no such time, and its oldest is the first to go. Those that have sent a
+// frame are served first, however many nodes report at the same moment: meanwhile, the kernel keeps
+// the next ones.
 #pragma once
 
 #include <chrono>

@@ -11,7 +11,8 @@ void SilentConnections::add(Number number, const Connection::Self& connection,
   const Address& address = connection->source();
   OfAddress& all = of_[address];
   if (!all.empty()) ranks_.erase(rank_of(address, all));
-  if (all.emplace(number, One{connection, now}).second) ++size_;
+  all.emplace(number, One{connection, now});
+  sources_.emplace(number, address);
   ranks_.insert(rank_of(address, all));
 }
 
@@ -20,7 +21,7 @@ void SilentConnections::remove(Number number, const Address& source) {
   if (found == of_.end() || !found->second.contains(number)) return;
   ranks_.erase(rank_of(source, found->second));
   found->second.erase(number);
-  --size_;
+  sources_.erase(number);
   if (found->second.empty()) {
     of_.erase(found);
   } else {
@@ -28,10 +29,11 @@ void SilentConnections::remove(Number number, const Address& source) {
   }
 }
 
-SilentConnections::Silent SilentConnections::first_to_go() const {
-  const Rank& rank = *ranks_.begin();
-  const One& oldest = of_.at(rank.address).begin()->second;
-  return {oldest.connection, oldest.since, rank.count};
+SilentConnections::Silent SilentConnections::first_to_go(std::size_t share) const {
+  const bool is_beyond = ranks_.begin()->count > share;
+  const OfAddress& all = of_.at(is_beyond ? ranks_.begin()->address : sources_.begin()->second);
+  const One& oldest = all.begin()->second;
+  return {oldest.connection, oldest.since, all.size()};
 }
 
 }  // namespace nodestage

@@ -1,5 +1,5 @@
-// SilentConnections: those that have not sent a whole frame yet, by their address, so that one
-// address which opens many of them cannot keep out the others. One thread.
+// SilentConnections: those that have not sent a whole frame yet, by their age and their address, so
+// that one address which opens many of them cannot keep out the others. One thread.
 #pragma once
 
 #include <cstddef>
@@ -26,11 +26,11 @@ class SilentConnections {
   // Does nothing if it is not one of them.
   void remove(Number number, const Address& source);
 
-  [[nodiscard]] bool empty() const { return of_.empty(); }
-  [[nodiscard]] std::size_t size() const { return size_; }
-  // Returns the oldest one of the address that has most; of the oldest, if several have as many.
-  // There must be one.
-  [[nodiscard]] Silent first_to_go() const;
+  [[nodiscard]] bool empty() const { return sources_.empty(); }
+  [[nodiscard]] std::size_t size() const { return sources_.size(); }
+  // Returns the oldest one of the address that has most, if these are more than `share`; else the
+  // oldest of all. There must be one.
+  [[nodiscard]] Silent first_to_go(std::size_t share) const;
 
  private:
   struct One {
@@ -49,8 +49,8 @@ class SilentConnections {
   static Rank rank_of(const Address& address, const OfAddress& all);
 
   std::map<Address, OfAddress> of_;
-  std::set<Rank> ranks_;  // the first is the first to go
-  std::size_t size_ = 0;
+  std::set<Rank> ranks_;               // the first has most
+  std::map<Number, Address> sources_;  // of all
 };
 
 }  // namespace nodestage

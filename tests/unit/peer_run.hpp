@@ -163,7 +163,9 @@ class Caller {
   [[nodiscard]] std::string rest() const {
     std::string all;
     char byte = 0;
-    while (::recv(socket_.get(), &byte, 1, 0) == 1) all += byte;
+    ssize_t count = 0;
+    while ((count = ::recv(socket_.get(), &byte, 1, 0)) == 1) all += byte;
+    if (count < 0 && errno == EAGAIN) all += " (and it is still open)";
     return all;
   }
 

@@ -148,22 +148,26 @@ TEST_CASE("the silent connection that is first to go") {
         std::make_shared<Connection>(asio::ip::tcp::socket(io), asio::ip::make_address(address));
     silent.add(number, all[number]);
   };
-  const auto first = [&] { return silent.first_to_go().connection; };
+  const auto first = [&](std::size_t share) { return silent.first_to_go(share).connection; };
+  const auto remove = [&](std::uint64_t number) { silent.remove(number, all[number]->source()); };
   add(1, "10.0.0.1");
   add(2, "10.0.0.2");
-  CHECK(first() == all[1]);
+  CHECK(first(0) == all[1]);
   add(3, "10.0.0.2");
-  CHECK(first() == all[2]);
-  CHECK(silent.first_to_go().of_address == 2);
-  silent.remove(2, all[2]->source());
-  CHECK(first() == all[1]);
+  // The oldest of all, unless one address has more than its share.
+  CHECK(first(2) == all[1]);
+  CHECK(silent.first_to_go(2).of_address == 1);
+  CHECK(first(1) == all[2]);
+  CHECK(silent.first_to_go(1).of_address == 2);
+  remove(2);
+  CHECK(first(1) == all[1]);
   add(4, "10.0.0.3");
-  silent.remove(1, all[1]->source());
-  silent.remove(1, all[1]->source());
+  remove(1);
+  remove(1);
   CHECK(silent.size() == 2);
-  CHECK(first() == all[3]);
-  silent.remove(3, all[3]->source());
-  silent.remove(4, all[4]->source());
+  CHECK(first(1) == all[3]);
+  remove(3);
+  remove(4);
   CHECK(silent.empty());
 }
 

@@ -63,8 +63,10 @@ void FirstSteps::look() {
     const JobRecord* record = queued(key);
     const auto job = waiting_.find(key);
     if (record == nullptr || job == waiting_.end() || !job->second) continue;
-    if (!has_area || cgroups.contains(job_of(*record))) {
+    if (!has_area) {
       found(key, 0);
+    } else if (cgroups.contains(job_of(*record))) {
+      found(key, std::nullopt);
     } else if (loop_.now() >= *job->second) {
       ask_slurm(*record);
     } else {
@@ -83,7 +85,7 @@ void FirstSteps::ask_slurm(const JobRecord& record) {
                   [this, key](std::uint64_t bytes) { found(key, bytes); });
 }
 
-void FirstSteps::found(const JobKey& key, std::uint64_t bytes) {
+void FirstSteps::found(const JobKey& key, std::optional<std::uint64_t> bytes) {
   waiting_.erase(key);
   const JobRecord* record = queued(key);
   if (record == nullptr) return;
@@ -105,7 +107,16 @@ std::string FirstSteps::cgroup_of(const JobRecord& record) const {
 
 std::uint64_t FirstSteps::memory_of(const JobKey& key) const {
   const auto known = memory_of_.find(key);
-  return known == memory_of_.end() ? 0 : known->second;
+  return known == memory_of_.end() ? 0 : known->second.value_or(0);
+}
+
+bool FirstSteps::had_step(const JobKey& key) const {
+  const auto known = memory_of_.find(key);
+  return known != memory_of_.end() && !known->second;
+}
+
+void FirstSteps::wait_again(const JobRecord& record) {
+  may_wait_again(record.key()) ? wait(record.key()) : ask_slurm(record);
 }
 
 bool FirstSteps::may_wait_again(const JobKey& key) { return ++lost_[key] <= k_most_lost; }

@@ -34,6 +34,11 @@ class FirstSteps {
   [[nodiscard]] std::string cgroup_of(const JobRecord& record) const;
   // How much memory Slurm says a job without one may use; 0: it does not say.
   [[nodiscard]] std::uint64_t memory_of(const JobKey& key) const;
+  // Whether on_found was called since the job had a step.
+  [[nodiscard]] bool had_step(const JobKey& key) const;
+  // Waits for another one, since that one has ended. After k_most_lost of them, it asks Slurm how
+  // much memory the job may use, instead.
+  void wait_again(const JobRecord& record);
   // Notes that the step had ended before a worker could join it. Returns whether it is worthwhile
   // to wait for another one.
   [[nodiscard]] bool may_wait_again(const JobKey& key);
@@ -43,7 +48,8 @@ class FirstSteps {
   void look();
   void look_at(Clock::time_point due);
   void ask_slurm(const JobRecord& record);
-  void found(const JobKey& key, std::uint64_t bytes);
+  // Nothing: it has a step, whose cgroup knows it.
+  void found(const JobKey& key, std::optional<std::uint64_t> bytes);
   [[nodiscard]] const JobRecord* queued(const JobKey& key) const;
 
   Loop& loop_;
@@ -55,7 +61,7 @@ class FirstSteps {
   JobMemory job_memory_{loop_, config_};
   // When a job gives up; nothing: Slurm has been asked.
   std::map<JobKey, std::optional<Clock::time_point>> waiting_;
-  std::map<JobKey, std::uint64_t> memory_of_;
+  std::map<JobKey, std::optional<std::uint64_t>> memory_of_;  // as for found()
   std::map<JobKey, unsigned> lost_;  // steps that had ended before a worker could join them
   std::optional<Loop::TimerId> timer_;
   Clock::time_point due_{};     // of the timer

@@ -144,8 +144,19 @@ void Staging::take_turn(const JobKey& key) {
   at_.events.done(key, Fact::turn);
 }
 
+// While the job was in the queue.
+bool Staging::has_lost_step(const JobRecord& record) const {
+  return may_be_in_memory(record.begin.request) && first_steps_.had_step(record.key()) &&
+         first_steps_.cgroup_of(record).empty();
+}
+
 void Staging::stage(JobRecord& record) {
   if (keep_next(record)) return;
+  if (has_lost_step(record)) {
+    queue_.leave_place(record.key());
+    first_steps_.wait_again(record);
+    return queue_.go_on();
+  }
   const Status started = start_worker(record);
   if (started) return at_.table.change(record, JobState::staging);
   queue_.leave_place(record.key());
@@ -263,6 +274,7 @@ bool Staging::await_next_step(JobRecord& record, const WorkerEnd& end) {
       !first_steps_.may_wait_again(record.key()))
     return false;
   log::info(about(record), "in=memory: {}; the job waits for its next one", end.text);
+  at_.relays.stop(record.key());  // the next start has one of its own
   sharing_.failed(record);
   at_.table.change(record, JobState::queued);
   at_.events.done(record.key(), Fact::unstaged);

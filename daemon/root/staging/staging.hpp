@@ -112,6 +112,7 @@ class Staging {
  private:
   void seek_directory(const JobKey& key, Clock::time_point give_up);
   Fd use_memory(const JobRecord& record, WorkerStart& start, JobWorkers::Bounds& bounds);
+  bool has_lost_step(const JobRecord& record) const;
   void take_turn(const JobKey& key);
   bool keep_next(JobRecord& record);
   Status start_keep(JobRecord& record, const SharedItem& shared);

@@ -84,7 +84,7 @@ SharedXattrs TreeStreamWriter::xattrs_of(int fd) {
   if (xattrs && 2 * xattrs->size() <= k_most_xattr_texts)
     return std::make_shared<Xattrs>(std::move(*xattrs));
   const std::lock_guard lock(mutex_);
-  refuse();
+  xattrs ? refuse() : give_up();
   return nullptr;
 }
 
