@@ -86,8 +86,8 @@ Usage: nodestage pack [options] DIR -o FILE
                      2026-11-21T15:30:00 (UTC) or @SECONDS since 1970
   --dereference      pack what links that lead out of DIR point to
   --force            replace FILE if it exists
-  --index=FILE       of a gzip file (.tar.gz) write FILE.nodestage-index beside
-                     it, so that staging decodes it with all its threads
+  --index=FILE       write FILE.nodestage-index beside a gzip archive (.tar.gz),
+                     so that staging decodes it with all its threads
   -h, --help
 
 Names are sorted, and owners are not kept: equal trees with equal times give

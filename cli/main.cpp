@@ -281,9 +281,9 @@ class Command {
     auto* index = pack_->add_option("--index", pack_arguments_.index);
     pack_->add_option("DIR", pack_arguments_.directory)->excludes(index);
     pack_->add_option("-o,--output", pack_arguments_.output)->excludes(index);
-    pack_->add_option("--mtime", pack_arguments_.mtime);
-    pack_->add_flag("--force", is_forced_);
-    pack_->add_flag("--dereference", is_dereferenced_);
+    pack_->add_option("--mtime", pack_arguments_.mtime)->excludes(index);
+    pack_->add_flag("--force", is_forced_)->excludes(index);
+    pack_->add_flag("--dereference", is_dereferenced_)->excludes(index);
     set_help(*pack_, help::k_pack);
   }
 

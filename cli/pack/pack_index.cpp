@@ -1,9 +1,11 @@
 #include "cli/pack/pack_index.hpp"
 
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <thread>
+#include <vector>
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/signals.hpp"
@@ -13,8 +15,9 @@
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
-#include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/decode/gzip_indexer.hpp"
+#include "daemon/worker/piece/recognise.hpp"
+#include "daemon/worker/tree/xattrs.hpp"
 
 namespace nodestage {
 namespace {
@@ -22,21 +25,41 @@ namespace {
 constexpr std::chrono::seconds k_line_interval{10};
 constexpr std::chrono::milliseconds k_poll{100};
 constexpr mode_t k_group_and_others = 0066;
+constexpr mode_t k_all_read = 0444;
+constexpr const char* k_nfs4_acl = "system.nfs4_acl";
 
 std::uint64_t ms_since(const Deadline& begun) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun).count());
 }
 
-// It has some of the file's data, so it is for the same readers. Whoever is not of its group gets
-// it for themselves alone.
-Status give_mode(int index, const struct stat& file) {
+Status system_fault(const char* what) { return system_error(std::string("cannot ") + what); }
+
+// Empty: the file has none.
+std::vector<char> acl_of(int file, const char* name) {
+  const ssize_t size = ::fgetxattr(file, name, nullptr, 0);
+  std::vector<char> acl(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  if (!acl.empty() && ::fgetxattr(file, name, acl.data(), acl.size()) != size) acl.clear();
+  return acl;
+}
+
+// It has some of the file's data, so it is for the same readers, or for fewer. With an ACL, the
+// bits for the group say something else, and what the directory gives to new files goes.
+Status give_rights(int index, int file, const GzipIndexHead& head) {
+  struct stat now {};
   struct stat own {};
-  if (::fstat(index, &own) != 0) return system_error("cannot write the index");
-  mode_t mode = file.st_mode & 0666;
-  if (own.st_gid != file.st_gid && ::fchown(index, uid_t(-1), file.st_gid) != 0)
-    mode &= ~k_group_and_others;
-  if (::fchmod(index, mode) != 0) return system_error("cannot write the index");
+  if (::fstat(file, &now) != 0 || ::fstat(index, &own) != 0) return system_fault("look at it");
+  if (static_cast<std::uint64_t>(now.st_size) != head.size || now.st_mtim.tv_sec != head.mtime)
+    return Error{0, "the file was changed while it was read", "Make the index anew."};
+  if (::fremovexattr(index, k_access_acl) != 0 && errno != ENODATA && errno != EOPNOTSUPP)
+    return system_fault("take its ACL away");
+  const bool is_groups = own.st_gid == now.st_gid || ::fchown(index, uid_t(-1), now.st_gid) == 0;
+  const auto acl = acl_of(file, k_access_acl);
+  const bool has_acl = !acl.empty() || ::fgetxattr(file, k_nfs4_acl, nullptr, 0) > 0;
+  mode_t mode = now.st_mode & 0666;
+  if (has_acl || (!is_groups && (mode & k_all_read) != k_all_read)) mode &= ~k_group_and_others;
+  if (::fchmod(index, mode) != 0) return system_fault("set its mode");
+  if (is_groups && !acl.empty()) ::fsetxattr(index, k_access_acl, acl.data(), acl.size(), 0);
   return {};
 }
 
@@ -67,6 +90,7 @@ class Indexing {
   }
   [[nodiscard]] int signal() const { return signal_; }
   [[nodiscard]] std::uint64_t places() const { return indexer_.places(); }
+  [[nodiscard]] const GzipIndexHead& head() const { return indexer_.head(); }
   [[nodiscard]] std::string summary() const {
     return human_count(indexer_.places()) + " places in " + human_bytes(indexer_.data()) +
            " of data, " + human_bytes(written_) + ", " + human_duration(ms_since(begun_));
@@ -132,10 +156,11 @@ int make(const Source& file, const OutputPlace& place, const std::string& index)
   }
   if (done && indexing.places() == 0)
     return fault(file.path() + ": an index would not help: there is no place in it to begin at",
-                 "It is small, or one block of data; stage it as it is.");
-  if (done) done = give_mode(to->get(), file.info());
-  if (done) done = put_in_place(std::move(*to), pending, place, Overwrite::replace);
+                 "It is small, or has short members or few blocks; stage it as it is.");
   if (!done) return fault_of(done.error());
+  done = give_rights(to->get(), file.fd(), indexing.head());
+  if (done) done = put_in_place(std::move(*to), pending, place, Overwrite::replace);
+  if (!done) return fault_of(with_prefix(done.error(), index + ": "));
   std::printf("%s: %s\n", printable(index).c_str(), indexing.summary().c_str());
   return 0;
 }
@@ -153,10 +178,14 @@ int pack_index(const std::string& file) {
   auto source = Source::open(file, meter);
   if (!source) return fault_of(source.error());
   {
-    const auto decoder = Decoder::open(*source);
-    if (!decoder) return fault_of(decoder.error());
-    if (decoder->coding() != Coding::gzip)
+    Unpacking any_name;
+    any_name.is_by_content = true;
+    const auto found = recognise(*source, any_name, DecoderLimits());
+    if (!found) return fault_of(found.error());
+    if (found->decoder->coding() != Coding::gzip)
       return fault(file + ": is not a gzip file", "Only those have an index, such as a .tar.gz.");
+    if (found->container == Container::none)
+      return fault(file + ": is not an archive", "Staging copies it as it is, without an index.");
   }
   const std::string index = file + std::string(k_gzip_index_suffix);
   auto place = open_place(index);

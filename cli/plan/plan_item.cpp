@@ -69,7 +69,7 @@ void set_reading(const ArchivePiece& piece, const PieceLook& look, unsigned thre
   serial(std::string(coding.one_thread));
   if (piece.coding() == Coding::gzip && is_slow)
     plan.advice.push_back(
-        "if it must stay a gzip file, an index beside it is faster, too: nodestage pack --index=" +
+        "if it must stay a gzip file, an index beside it can help: nodestage pack --index=" +
         shell_word(piece.path));
 }
 

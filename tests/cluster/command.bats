@@ -420,6 +420,10 @@ keys: extract=, strip=, newest=' "; more: man 7 nodestage"
     nothing_left
 }
 
+acl_of() {
+    getfacl --omit-header --absolute-names "$PLACE/work/out/$1"
+}
+
 @test "pack --index: a tar.gz is decoded by several threads, and one of another file is ignored with a note" {
     make_big
     me sh -c 'tar czf out/big.tar.gz -C big noise sub && cp -p out/big.tar.gz out/other.tar.gz'
@@ -452,6 +456,14 @@ keys: extract=, strip=, newest=' "; more: man 7 nodestage"
         echo "$output"
         has "$output" "its index is ignored: it " same
     done
+    # It is for those who may read the archive, and nobody else, whatever ACLs say.
+    me sh -c 'rm out/other.tar.gz.nodestage-index; chmod 600 out/other.tar.gz; setfacl -m u:daemon:r out/other.tar.gz; setfacl -d -m u:daemon:rx,g::rx out'
+    me nodestage pack --index=out/other.tar.gz
+    [ "$(acl_of other.tar.gz.nodestage-index)" = "$(acl_of other.tar.gz)" ]
+    me sh -c 'setfacl -b out/other.tar.gz; chmod 640 out/other.tar.gz'
+    me nodestage pack --index=out/other.tar.gz
+    [ "$(acl_of other.tar.gz.nodestage-index)" = $'user::rw-\ngroup::r--\nother::---' ]
+    me setfacl -k out
     for words in "--index=out/big.tar.zst.none" "--index=tree" "--index=data.tar.gz" "--index=tree/one"; do
         run me nodestage pack "$words"
         echo "$output"

@@ -254,17 +254,28 @@ TEST_CASE(
   CHECK(has(file.decode(3).note, "it was made for another file"));
 }
 
-TEST_CASE("gzip index: what is no file, or cannot be opened, is ignored with a note") {
+TEST_CASE("gzip index: what is no file is ignored with a note") {
   DecodeRun run;
   Indexed file(run, member(gzip_bytes::words(100'000), {"", 6, 3}));
   REQUIRE(::mkdir(file.index_path().c_str(), 0700) == 0);
-  CHECK(has(file.decode(3).note, "it cannot be opened"));
+  CHECK(has(file.decode(3).note, "it is no file"));
   REQUIRE(::rmdir(file.index_path().c_str()) == 0);
   REQUIRE(::mkfifo(file.index_path().c_str(), 0600) == 0);
-  CHECK(has(file.decode(3).note, "it cannot be opened"));
+  CHECK(has(file.decode(3).note, "it is no file"));
   REQUIRE(::unlink(file.index_path().c_str()) == 0);
   REQUIRE(::symlink("/dev/zero", file.index_path().c_str()) == 0);
-  CHECK(has(file.decode(3).note, "it cannot be opened"));
+  CHECK(has(file.decode(3).note, "it is no file"));
+}
+
+TEST_CASE("gzip index: a place in each member helps nobody, so none is written") {
+  DecodeRun run;
+  const std::string one = member(gzip_bytes::words(k_spacing + k_spacing / 2), {"", 6, 3});
+  Indexed file(run, one + one + one);
+  CHECK(file.make_index() == 0);
+  CHECK(file.fault == "");
+  const Seen seen = file.decode(3);
+  CHECK(has(seen.note, "it is damaged"));
+  CHECK(seen.fault == "");
 }
 
 TEST_CASE("gzip index: each byte of it may be wrong, and each end too early") {

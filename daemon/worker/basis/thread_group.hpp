@@ -1,8 +1,10 @@
 // ThreadGroup: a few threads that do the same work, until it is done or its owner is destroyed.
 #pragma once
 
+#include <cerrno>
 #include <exception>
 #include <functional>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -31,9 +33,13 @@ class ThreadGroup {
 template <typename Action>
 Status guarded(Action action) {
   try {
-    return action();
-  } catch (const std::exception& error) {
-    return thrown(error);
+    try {
+      return action();
+    } catch (const std::exception& error) {
+      return thrown(error);
+    }
+  } catch (const std::bad_alloc&) {
+    return Error{ENOMEM, "no memory"};  // so short that it needs none
   }
 }
 

@@ -11,8 +11,8 @@ namespace {
 constexpr std::size_t k_window = Deflate::k_window;
 // What looks like a block and is none is rare, unless it was made on purpose.
 constexpr int k_most_attempts = 8;
-// Of random bits, one in 2,250 begins what looks like a block's header. Data that were made for it
-// have seven times as many in a single byte, and each costs a microsecond.
+// Of random bits, one in 2,250 begins what looks like a block's header. In data that were made for
+// it, each sixth does, and each costs a microsecond.
 constexpr std::uint64_t k_bits_of_header = 512;
 constexpr std::uint64_t k_least_headers = 1024;
 // Blocks that are smaller than that cost more to begin than to decode.

@@ -111,7 +111,11 @@ GzipIndex::Found GzipIndex::beside(const Source& file) {
   auto opened = Source::open(file.path() + std::string(k_gzip_index_suffix), file.meter());
   const int code = opened ? 0 : opened.error().code;
   if (code == ENOENT || code == ENAMETOOLONG) return {};
-  if (!opened) return {nullptr, note_of(file.path(), "it cannot be opened")};
+  // Who cannot open it can hardly make it anew.
+  if (!opened)
+    return {nullptr, "its index is ignored: " +
+                         (code == EINVAL ? "it is no file"
+                                         : system_error("it cannot be opened", code).what)};
   return check(std::move(*opened), file);
 }
 
@@ -120,6 +124,8 @@ GzipIndex::Found GzipIndex::check(Source opened, const Source& file) {
   const auto trouble = index->check_head(file);
   if (!trouble) return {nullptr, note_of(file.path(), "it cannot be read")};
   if (*trouble != Trouble::none) return {nullptr, note_of(file.path(), cause_of(*trouble))};
+  index->go_on();
+  if (!index->next_) return {nullptr, note_of(file.path(), cause_of(Trouble::damaged))};
   return {std::move(index), ""};
 }
 
@@ -181,13 +187,12 @@ std::optional<GzipPlace> GzipIndex::take_place() {
 void GzipIndex::go_on() {
   here_ = std::move(next_);
   next_ = take_place();
-  is_begun_ = true;
 }
 
 GzipIndex::Piece GzipIndex::piece_at(std::uint64_t offset, std::size_t most_input,
                                      std::size_t most_output) {
   if (trouble_ != Trouble::none) return {most_input, std::nullopt};
-  if (!is_begun_ || (next_ && next_->bit / 8 == offset)) go_on();
+  if (next_ && next_->bit / 8 == offset) go_on();
   if (!next_) return {most_input, std::nullopt};
   const std::uint64_t size = next_->bit / 8 - offset;
   if (size > most_input) return {most_input, std::nullopt};

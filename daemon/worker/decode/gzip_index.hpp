@@ -73,7 +73,8 @@ class GzipIndex {
     std::shared_ptr<GzipIndex> index;  // null: there is none, or it is not this file's
     std::string note;                  // for the user, why one that is there is ignored
   };
-  // Opens and checks the one beside `file`. Reads what it has of each place when it is needed.
+  // Opens and checks the one beside `file`, up to its first place; one without any is damaged.
+  // Reads what it has of each other place when it is needed.
   static Found beside(const Source& file);
   // The same for one that is open.
   static Found check(Source index, const Source& file);
@@ -108,7 +109,6 @@ class GzipIndex {
   std::uint64_t read_ = 0;         // of the index
   std::optional<GzipPlace> here_;  // where the last piece began, or before
   std::optional<GzipPlace> next_;
-  bool is_begun_ = false;
   std::atomic<Trouble> trouble_ = Trouble::none;
 };
 

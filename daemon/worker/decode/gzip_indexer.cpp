@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "daemon/worker/decode/codec.hpp"
 #include "daemon/worker/decode/frame_reader.hpp"
@@ -51,8 +52,8 @@ Result<Bytes> GzipIndexer::front() {
 }
 
 Status GzipIndexer::run(const Write& write) {
-  TRY_ASSIGN(const GzipIndexHead head, index_head_of(file_));
-  TRY(write(encode_index_head(head)));
+  TRY_ASSIGN(head_, index_head_of(file_));
+  TRY(write(encode_index_head(head_)));
   read_from(0);
   for (;; ++member_) {
     TRY_ASSIGN(const bool has_more, skip_zeros(input_));
@@ -72,6 +73,7 @@ Status GzipIndexer::take_member(const Write& write) {
   crc_ = 0;
   data_ = placed_data_ = 0;
   window_.clear();
+  first_.clear();
   TRY(take_header());
   TRY(take_data(write));
   return take_trailer();
@@ -127,12 +129,16 @@ Status GzipIndexer::take_place(Bytes used, const Write& write) {
     const unsigned next = std::to_integer<unsigned>(used.back()) >> (8 - bits);
     if ((next >> 1 & 3U) == k_fixed_codes) return {};
   }
-  TRY_ASSIGN(const std::string text, encode_place({bit(), data_, member_, window_}));
-  TRY(write(text));
+  TRY_ASSIGN(std::string text, encode_place({bit(), data_, member_, window_}));
+  const bool is_first = placed_data_ == 0;
   placed_data_ = data_;
   placed_input_ = byte;
-  ++places_;
-  return {};
+  if (is_first) {
+    first_ = std::move(text);
+    return {};
+  }
+  places_ += first_.empty() ? 1U : 2U;
+  return write(std::exchange(first_, {}) + text);
 }
 
 void GzipIndexer::remember(Bytes bytes) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "daemon/worker/decode/decode_faults.hpp"
@@ -33,8 +34,10 @@ class GzipIndexer {
   // From any thread: the position in the file up to which it has been decoded.
   [[nodiscard]] std::uint64_t position() const { return position_; }
 
-  // After run().
+  // After run(). One place of a member alone is not written: nothing lies between two places.
   [[nodiscard]] std::uint64_t places() const { return places_; }
+  // Of the file as it was when run() began.
+  [[nodiscard]] const GzipIndexHead& head() const { return head_; }
   [[nodiscard]] std::uint64_t data() const { return all_data_; }
 
  private:
@@ -65,6 +68,8 @@ class GzipIndexer {
   std::uint64_t placed_data_ = 0;   // before its last place
   std::uint64_t placed_input_ = 0;  // before the last place of all
   std::uint64_t places_ = 0;
+  std::string first_;  // place of the member, until it has a second one
+  GzipIndexHead head_;
   std::uint64_t all_data_ = 0;
 };
 

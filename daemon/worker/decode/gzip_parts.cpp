@@ -212,6 +212,7 @@ bool GzipParts::join(GzipPart& part) {
   } else {
     losses_ = pause_ = 0;
   }
+  part.is_chunk_wanted = false;  // It has been counted, whatever the rest of the part is.
   return true;
 }
 

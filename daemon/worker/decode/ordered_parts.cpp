@@ -25,11 +25,11 @@ std::unique_ptr<Part> OrderedParts::next() {
 void OrderedParts::work() {
   while (const auto slot = make()) {
     Part& part = *slot->part;
-    const Status done = guarded([&] {
+    Status done = guarded([&] {
       if (part.fault) part.work();
       return Status();
     });
-    if (!done) part.fault = done;
+    if (!done) part.fault = std::move(done);
     set_worked(*slot);
   }
 }
@@ -43,14 +43,14 @@ std::shared_ptr<OrderedParts::Slot> OrderedParts::make() {
     if (is_over_) return nullptr;
   }
   std::shared_ptr<Slot> slot;
-  const Status made = guarded([&] {
+  Status made = guarded([&] {
     slot = made_slot();
     return Status();
   });
   if (slot != nullptr) return slot;
   const std::lock_guard lock(mutex_);
   is_over_ = true;
-  if (!made) failed_->fault = made;
+  if (!made) failed_->fault = std::move(made);
   worked_.notify_one();
   return nullptr;
 }

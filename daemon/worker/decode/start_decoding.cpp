@@ -158,7 +158,7 @@ class Start {
   [[nodiscard]] bool may_be_in_chunks() const {
     const bool is_test = gzip_chunk_ > 0;
     if (!Inflater::can_begin_between() ||
-        gzip_threads(gzip_sizes(), k_gzip_parts_more) < (is_test ? 2 : k_least_gzip_threads) ||
+        gzip_threads(gzip_sizes(), k_gzip_parts_more) < k_least_gzip_threads ||
         source_.size() < 4 * gzip_sizes().chunk)
       return false;
     return !has_whole_members() && (is_test || grows_little());

@@ -42,14 +42,17 @@ Status add_matches(GlobWalk& walk, const std::string& name) {
   return fault(ENOENT, shown(name) + ": no file matches", "Check it: ls -d " + shown(name));
 }
 
-// The index of a gzip file that matches, too, is no source of its own.
+// The index of a gzip archive that matches, too, is no source of its own.
 std::vector<std::string> without_indexes(std::vector<std::string> paths) {
   const std::unordered_set<std::string> all(paths.begin(), paths.end());
   paths.erase(std::remove_if(paths.begin(), paths.end(),
                              [&all](const std::string& path) {
                                const std::string_view end = k_gzip_index_suffix;
-                               return path.ends_with(end) &&
-                                      all.count(path.substr(0, path.size() - end.size())) > 0;
+                               if (!path.ends_with(end)) return false;
+                               const std::string file = path.substr(0, path.size() - end.size());
+                               const ArchiveName* name = archive_name(file);
+                               return name != nullptr && name->coding == Coding::gzip &&
+                                      all.count(file) > 0;
                              }),
               paths.end());
   return paths;

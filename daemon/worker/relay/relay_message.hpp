@@ -11,10 +11,10 @@
 //   kind 7  ask_directory
 //                  client  as `ask`, for a directory's stream: its size is the fingerprint of what
 //                          is wanted of it (relay_board.hpp), and its offset 0
-//   kind 8  alone  server  text why: read the source for yourself, as this node does, and have those
-//                          behind you do so. It comes in place of `begin` (relay_choice.hpp), or
-//                          later, for a directory that turns out to have no stream. Earlier releases
-//                          take it for a fault, and read the source, too
+//   kind 8  alone  server  text why: read the source for yourself, as this node does, as must
+//                          those behind you. It comes in place of `begin` (relay_choice.hpp), or
+//                          later, for a directory that turns out to have no stream. Earlier
+//                          releases take it for a fault, and read the source, too
 //   fields as in common/wire/wire.hpp
 // A data frame has at most k_most_frame_bytes. Anything else is a fault of the other side.
 #pragma once
