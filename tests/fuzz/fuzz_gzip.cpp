@@ -41,7 +41,7 @@ Seen by_one(const MemoryFile& file) {
   Reading reading;
   auto source = Source::open(file.path(), reading.meter);
   require(static_cast<bool>(source));
-  auto decoding = start_decoding(*source, {}, Coding::gzip, {1, std::size_t{32} << 20});
+  auto decoding = start_decoding(*source, {}, Coding::gzip, {1, std::size_t{32} << 20}, nullptr);
   require(static_cast<bool>(decoding));
   return decoded(**decoding, source->size());
 }

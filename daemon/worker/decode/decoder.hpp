@@ -56,8 +56,8 @@ class Decoder {
   // Recognizes the coding from the first MiB. The source is borrowed. Starts no thread yet.
   static Result<Decoder> open(Source& source, const DecoderLimits& limits = {});
 
-  // Only before the first next(). An index that does not fit is dropped, and one thread decodes what
-  // follows.
+  // Only before the first next(). An index that does not fit is dropped, and one thread decodes
+  // what follows.
   void use(std::shared_ptr<GzipIndex> index) { index_ = std::move(index); }
   // At the end: why the index was dropped; empty if it was not.
   [[nodiscard]] std::string index_note() const;
