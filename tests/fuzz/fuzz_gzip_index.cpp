@@ -6,29 +6,21 @@
 //   form 0: what follows the index's head, as it is
 //   other forms: places: u32 bit | u32 bytes before it | u8 member | u8 window: 0 is the right one
 #include <algorithm>
-#include <optional>
 #include <string_view>
 
 #include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/decode/gzip_index.hpp"
-#include "reading.hpp"
+#include "gzip_seen.hpp"
 
 using namespace nodestage;
 
 namespace {
 
-constexpr std::size_t k_undefined = 512;
 constexpr std::size_t k_place_bytes = 10;
-
-struct Seen {
-  std::string data;
-  std::string fault;
-  std::optional<std::uint64_t> junk_at;
-};
 
 enum class By { one_thread, index };
 
-Seen decoded(const MemoryFile& file, By by, const MemoryFile* index_file) {
+GzipSeen decoded(const MemoryFile& file, By by, const MemoryFile* index_file) {
   Reading reading;
   auto source = Source::open(file.path(), reading.meter);
   require(static_cast<bool>(source));
@@ -43,16 +35,7 @@ Seen decoded(const MemoryFile& file, By by, const MemoryFile* index_file) {
     require((found.index == nullptr) != found.note.empty());
     decoder->use(std::move(found.index));
   }
-  Seen seen;
-  for (;;) {
-    const auto block = decoder->next();
-    if (!block) seen.fault = block.error().text();
-    if (!block || block->empty() || seen.data.size() > k_most_bytes) break;
-    seen.data.append(reinterpret_cast<const char*>(block->bytes().data()), block->size());
-  }
-  seen.data.resize(std::min(seen.data.size(), k_most_bytes));
-  seen.junk_at = decoder->junk_at();
-  return seen;
+  return seen_of(*decoder, source->size());
 }
 
 std::uint64_t number_at(std::string_view text, std::size_t at, std::size_t bytes) {
@@ -96,17 +79,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const MemoryFile file(text.substr(2, gzip));
   const bool is_as_it_is = text[2 + gzip] == 0;
   const std::string_view rest = text.substr(3 + gzip);
-  const Seen one = decoded(file, By::one_thread, nullptr);
+  const GzipSeen one = decoded(file, By::one_thread, nullptr);
   const MemoryFile index(head_of(file) +
                          (is_as_it_is ? std::string(rest) : places_of(rest, one.data)));
-  const Seen many = decoded(file, By::index, &index);
-  std::size_t least = std::min(one.data.size(), many.data.size());
-  // Before a fault, ISA-L may return a few bytes that it has not decoded.
-  if (!one.fault.empty() || !many.fault.empty()) least -= std::min(least, k_undefined);
-  require(std::string_view(one.data).substr(0, least) ==
-          std::string_view(many.data).substr(0, least));
-  if (one.data.size() == k_most_bytes || many.data.size() == k_most_bytes) return 0;
-  require(one.fault.empty() == many.fault.empty());
-  require(!one.fault.empty() || (one.data == many.data && one.junk_at == many.junk_at));
+  const GzipSeen many = decoded(file, By::index, &index);
+  require_same(one, many);
   return 0;
 }
