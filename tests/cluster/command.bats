@@ -40,12 +40,15 @@ me() {
     (become "$@") 3>&-
 }
 
-# nothing_left: no job directory, and no process of one.
+# nothing_left: no job directory, and no process of one. Other tests, which run beside this suite, have workers of the
+# same user, but not of this installation.
 nothing_left() {
-    local left
+    local left pid
     left=$(find "$PLACE/work/tmp" -mindepth 1)
     [[ -z $left ]] || { echo "left: $left"; return 1; }
-    ! pgrep -f "^nodestage-worker" -u "$NOBODY"
+    for pid in $(pgrep -f "^nodestage-worker" -u "$NOBODY"); do
+        [[ $(readlink "/proc/$pid/exe") != "$PLACE"/* ]] || { echo "left: the worker $pid"; return 1; }
+    done
 }
 
 # begin CMD...: in the background; sets BEGUN to its process, whose output goes to the file log.
