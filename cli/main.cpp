@@ -278,7 +278,7 @@ class Command {
 
   void add_pack() {
     pack_ = app_.add_subcommand("pack");
-    auto* index = pack_->add_option("--index", pack_arguments_.index);
+    auto* index = pack_->add_option("--index", indexed_);
     pack_->add_option("DIR", pack_arguments_.directory)->excludes(index);
     pack_->add_option("-o,--output", pack_arguments_.output)->excludes(index);
     pack_->add_option("--mtime", pack_arguments_.mtime)->excludes(index);
@@ -288,8 +288,8 @@ class Command {
   }
 
   int run_pack() {
+    if (pack_->count("--index") > 0) return pack_index(indexed_);
     const PackArguments& wanted = pack_arguments_;
-    if (pack_->count("--index") > 0) return pack_index(wanted.index);
     if (!wanted.directory.empty() && !wanted.output.empty()) return pack_directory(wanted);
     const std::string missing = wanted.directory.empty() ? "DIR" : "--output";
     return wrong_usage(missing + " is required", "`nodestage pack --help` shows how it is used.");
@@ -328,6 +328,7 @@ class Command {
   PlanArguments plan_arguments_;
   bool is_json_ = false;
   PackArguments pack_arguments_;
+  std::string indexed_;  // the gzip archive that gets an index
   bool is_forced_ = false;
   bool is_dereferenced_ = false;
   CLI::App* status_ = nullptr;

@@ -1,7 +1,6 @@
 #include "cli/pack/pack_directory.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,11 +13,10 @@
 #include "cli/base/time_text.hpp"
 #include "cli/pack/frame_writer.hpp"
 #include "cli/pack/output_place.hpp"
+#include "cli/pack/pack_watch.hpp"
 #include "cli/pack/tree_total.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "common/os/terminal.hpp"
-#include "common/talk/task_voice.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/pack.hpp"
@@ -27,8 +25,6 @@
 
 namespace nodestage {
 namespace {
-
-constexpr std::chrono::seconds k_line_interval{10};
 
 std::optional<FrameForm> form_of(const std::string& output) {
   const ArchiveName* name = archive_name(output);
@@ -69,11 +65,9 @@ class Packing {
       : directory_(std::move(directory)),
         name_(std::move(name)),
         links_(links),
-        signals_(signals),
         status_(::memfd_create("status", MFD_CLOEXEC)),
         report_(status_.get(), 0, OutputItem{name_, ""}),
-        voice_(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), "pack",
-               k_line_interval) {
+        watch_(name_, signals) {
     report_.begin("tar", "");
     // What links lead to would be packed beyond the total.
     if (links_ == LinksOut::kept) total_.emplace(directory_.get());
@@ -98,21 +92,19 @@ class Packing {
     while (left > 0) follow();
     reading.join();
     writing.join();
-    voice_.clear();
+    watch_.clear();
     // If the writer failed by itself, its fault is the reason for the reader's.
     if (!written && written.error().code != ECANCELED) return written;
     return packed;
   }
 
-  [[nodiscard]] int signal() const { return signal_; }
+  [[nodiscard]] int signal() const { return watch_.signal(); }
 
   [[nodiscard]] std::string summary() const {
     const ItemRecord record = record_of(status_.get());
-    const auto spent = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_).count());
     std::string text = human_count(record.files) + (record.files == 1 ? " file, " : " files, ") +
                        human_bytes(record.bytes_read) + " in " + human_bytes(writer_->written()) +
-                       ", " + human_duration(spent);
+                       ", " + human_duration(watch_.elapsed_ms());
     for (const std::string& note :
          {field_text(record.note), out_links_.note(links_, "--dereference", record.bytes_read)})
       if (!note.empty()) text += "; " + note;
@@ -132,39 +124,24 @@ class Packing {
   }
 
   void follow() {
-    const auto signal = signals_.next(std::min(voice_.report_interval(), k_poll));
-    if (signal && is_deadly(*signal)) {
-      signal_ = *signal;
-      writer_->stop();
-    }
-    if (signal && *signal == SIGTSTP) ::kill(0, SIGSTOP);
+    if (watch_.was_stopped()) writer_->stop();
     const ItemRecord record = record_of(status_.get());
     Progress progress;
-    progress.phase = ProgressPhase::staging;
-    progress.items = 1;
-    progress.current = printable(name_);
     progress.bytes_read = record.bytes_read;
     progress.bytes_total = total_ ? total_->bytes() : 0;
     progress.files = record.files;
-    progress.elapsed_ms = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_).count());
-    voice_.progress(progress);
+    watch_.show(std::move(progress));
   }
-
-  static constexpr std::chrono::milliseconds k_poll{100};
 
   Fd directory_;
   const std::string name_;
   const LinksOut links_;
   OutLinks out_links_;
-  Signals& signals_;
   const Fd status_;
   OutputReport report_;
-  TaskVoice voice_;
+  PackWatch watch_;
   std::optional<TreeTotal> total_;
   std::unique_ptr<FrameWriter> writer_;
-  const Deadline begun_ = Clock::now();
-  int signal_ = 0;
 };
 
 std::string advice(int code) {

@@ -14,7 +14,6 @@ struct PackArguments {
   std::string mtime;   // for all entries; empty: each keeps its own
   Overwrite overwrite = Overwrite::refuse;
   LinksOut links = LinksOut::kept;  // that lead out of the directory
-  std::string index;                // the gzip file that gets an index; else empty
 };
 
 // Packs a directory's contents into an archive that every tar can read and staging extracts with

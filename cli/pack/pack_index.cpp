@@ -5,14 +5,12 @@
 #include <unistd.h>
 
 #include <thread>
-#include <vector>
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/signals.hpp"
 #include "cli/pack/output_place.hpp"
+#include "cli/pack/pack_watch.hpp"
 #include "common/os/file.hpp"
-#include "common/os/terminal.hpp"
-#include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/decode/gzip_indexer.hpp"
@@ -22,25 +20,15 @@
 namespace nodestage {
 namespace {
 
-constexpr std::chrono::seconds k_line_interval{10};
-constexpr std::chrono::milliseconds k_poll{100};
 constexpr mode_t k_group_and_others = 0066;
 constexpr mode_t k_all_read = 0444;
 constexpr const char* k_nfs4_acl = "system.nfs4_acl";
 
-std::uint64_t ms_since(const Deadline& begun) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun).count());
-}
-
-Status system_fault(const char* what) { return system_error(std::string("cannot ") + what); }
-
-// Empty: the file has none.
-std::vector<char> acl_of(int file, const char* name) {
-  const ssize_t size = ::fgetxattr(file, name, nullptr, 0);
-  std::vector<char> acl(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  if (!acl.empty() && ::fgetxattr(file, name, acl.data(), acl.size()) != size) acl.clear();
-  return acl;
+// Its access ACL alone; empty: it has none.
+Result<Xattrs> acl_of(int file) {
+  TRY_ASSIGN(Xattrs xattrs, read_xattrs(file));
+  std::erase_if(xattrs, [](const Xattr& xattr) { return xattr.name != k_access_acl; });
+  return xattrs;
 }
 
 // It has some of the file's data, so it is for the same readers, or for fewer. With an ACL, the
@@ -48,29 +36,26 @@ std::vector<char> acl_of(int file, const char* name) {
 Status give_rights(int index, int file, const GzipIndexHead& head) {
   struct stat now {};
   struct stat own {};
-  if (::fstat(file, &now) != 0 || ::fstat(index, &own) != 0) return system_fault("look at it");
+  if (::fstat(file, &now) != 0 || ::fstat(index, &own) != 0)
+    return system_error("cannot be looked at");
   if (static_cast<std::uint64_t>(now.st_size) != head.size || now.st_mtim.tv_sec != head.mtime)
     return Error{0, "the file was changed while it was read", "Make the index anew."};
   if (::fremovexattr(index, k_access_acl) != 0 && errno != ENODATA && errno != EOPNOTSUPP)
-    return system_fault("take its ACL away");
+    return system_error("its ACL cannot be taken away");
   const bool is_groups = own.st_gid == now.st_gid || ::fchown(index, uid_t(-1), now.st_gid) == 0;
-  const auto acl = acl_of(file, k_access_acl);
+  TRY_ASSIGN(const Xattrs acl, acl_of(file));
   const bool has_acl = !acl.empty() || ::fgetxattr(file, k_nfs4_acl, nullptr, 0) > 0;
   mode_t mode = now.st_mode & 0666;
   if (has_acl || (!is_groups && (mode & k_all_read) != k_all_read)) mode &= ~k_group_and_others;
-  if (::fchmod(index, mode) != 0) return system_fault("set its mode");
-  if (is_groups && !acl.empty()) ::fsetxattr(index, k_access_acl, acl.data(), acl.size(), 0);
+  if (::fchmod(index, mode) != 0) return system_error("its mode cannot be set");
+  if (is_groups) set_xattrs(index, acl);  // where it is refused, the owner alone may read it
   return {};
 }
 
 class Indexing {
  public:
   Indexing(const Source& file, Signals& signals)
-      : file_(file),
-        signals_(signals),
-        indexer_(file),
-        voice_(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), "pack",
-               k_line_interval) {}
+      : file_(file), indexer_(file), watch_(last_part(file.path()), signals) {}
 
   // If a signal stopped it, signal() returns that signal, and the fault has no meaning.
   Status run(int to) {
@@ -85,42 +70,30 @@ class Indexing {
     });
     while (!is_over) follow();
     indexing.join();
-    voice_.clear();
+    watch_.clear();
     return done;
   }
-  [[nodiscard]] int signal() const { return signal_; }
+  [[nodiscard]] int signal() const { return watch_.signal(); }
   [[nodiscard]] std::uint64_t places() const { return indexer_.places(); }
   [[nodiscard]] const GzipIndexHead& head() const { return indexer_.head(); }
   [[nodiscard]] std::string summary() const {
     return human_count(indexer_.places()) + " places in " + human_bytes(indexer_.data()) +
-           " of data, " + human_bytes(written_) + ", " + human_duration(ms_since(begun_));
+           " of data, " + human_bytes(written_) + ", " + human_duration(watch_.elapsed_ms());
   }
 
  private:
   void follow() {
-    const auto signal = signals_.next(std::min(voice_.report_interval(), k_poll));
-    if (signal && is_deadly(*signal)) {
-      signal_ = *signal;
-      indexer_.stop();
-    }
-    if (signal && *signal == SIGTSTP) ::kill(0, SIGSTOP);
+    if (watch_.was_stopped()) indexer_.stop();
     Progress progress;
-    progress.phase = ProgressPhase::staging;
-    progress.items = 1;
-    progress.current = printable(last_part(file_.path()));
     progress.bytes_read = indexer_.position();
     progress.bytes_total = file_.size();
-    progress.elapsed_ms = ms_since(begun_);
-    voice_.progress(progress);
+    watch_.show(std::move(progress));
   }
 
   const Source& file_;
-  Signals& signals_;
   GzipIndexer indexer_;
-  TaskVoice voice_;
+  PackWatch watch_;
   std::uint64_t written_ = 0;
-  const Deadline begun_ = Clock::now();
-  int signal_ = 0;
 };
 
 std::string advice(int code) {

@@ -36,8 +36,8 @@ bool Incoming::has_room() {
   const std::size_t share = share_of_address(limits_.max_connections);
   const auto first = silent_.first_to_go(share);
   if (first.of_address <= share && Clock::now() - first.since < k_grace) return false;
-  drop_one("closed to make room: " + std::to_string(limits_.max_connections) +
-           " connections were open (peer.max_connections)");
+  first.connection->end("closed to make room: " + std::to_string(limits_.max_connections) +
+                        " connections were open (peer.max_connections)");
   return true;
 }
 

@@ -3,6 +3,7 @@
 
 #include "daemon/worker/decode/gzip_indexer.hpp"
 #include "gzip_bytes.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 using gzip_bytes::k_packed;
@@ -78,10 +79,6 @@ class Indexed {
   const std::string packed_;
   RateLimit rate_{-1};
 };
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 // The places of an index, so that a test can change them.
 std::vector<GzipPlace> places_of(const std::string& gzip, const std::string& data) {

@@ -104,7 +104,8 @@ void Staging::await_turn(const JobRecord& record) {
 }
 
 // Without the job's cgroup, the worker's own limits what it takes, to what Slurm says the job has.
-Fd Staging::use_memory(const JobRecord& record, WorkerStart& start, JobWorkers::Bounds& bounds) {
+Fd Staging::use_memory(const JobRecord& record, const std::string& cgroup, WorkerStart& start,
+                       JobWorkers::Bounds& bounds) {
   auto& memory = std::get<StageOrder>(start.order).memory;
   auto directory = at_.areas.make_in_memory(record.key(), record.begin.uid, record.begin.gid);
   if (!directory) {
@@ -113,7 +114,7 @@ Fd Staging::use_memory(const JobRecord& record, WorkerStart& start, JobWorkers::
   }
   memory.directory = at_.areas.memory_path(record.key());
   start.memory_fd = directory->get();
-  start.job_cgroup = first_steps_.cgroup_of(record);
+  start.job_cgroup = cgroup;
   if (start.job_cgroup.empty()) {
     memory.most_bytes = first_steps_.memory_of(record.key());
     // Else worker.memory still bounds it.
@@ -144,20 +145,17 @@ void Staging::take_turn(const JobKey& key) {
   at_.events.done(key, Fact::turn);
 }
 
-// While the job was in the queue.
-bool Staging::has_lost_step(const JobRecord& record) const {
-  return may_be_in_memory(record.begin.request) && first_steps_.had_step(record.key()) &&
-         first_steps_.cgroup_of(record).empty();
-}
-
 void Staging::stage(JobRecord& record) {
   if (keep_next(record)) return;
-  if (has_lost_step(record)) {
+  const bool has_memory = may_be_in_memory(record.begin.request);
+  const std::string cgroup = has_memory ? first_steps_.cgroup_of(record) : "";
+  if (has_memory && cgroup.empty() && first_steps_.had_step(record.key())) {
+    // It has ended while the job was in the queue.
     queue_.leave_place(record.key());
     first_steps_.wait_again(record);
     return queue_.go_on();
   }
-  const Status started = start_worker(record);
+  const Status started = start_worker(record, cgroup);
   if (started) return at_.table.change(record, JobState::staging);
   queue_.leave_place(record.key());
   fail(record, FailureCause::start,
@@ -167,7 +165,7 @@ void Staging::stage(JobRecord& record) {
 }
 
 // A job that only links to what is there has no place, and needs no relay.
-Status Staging::start_worker(JobRecord& record) {
+Status Staging::start_worker(JobRecord& record, const std::string& cgroup) {
   TRY_ASSIGN(Fd directory, at_.files.directory(record));
   TRY_ASSIGN(const Fd answer, at_.desk.make_answer_file(record.key()));
   WorkerStart start = order_of(record);
@@ -180,7 +178,7 @@ Status Staging::start_worker(JobRecord& record) {
   start.spool_fd = relay.spool.get();
   JobWorkers::Bounds bounds = at_.workers.bounds(record, WorkerTask::stage);
   Fd memory;
-  if (may_be_in_memory(record.begin.request)) memory = use_memory(record, start, bounds);
+  if (may_be_in_memory(record.begin.request)) memory = use_memory(record, cgroup, start, bounds);
   TRY(at_.workers.start(record, start, bounds, [this](const JobKey& key, const WorkerEnd& end) {
     worker_ended(key, end);
   }));

@@ -111,13 +111,14 @@ class Staging {
 
  private:
   void seek_directory(const JobKey& key, Clock::time_point give_up);
-  Fd use_memory(const JobRecord& record, WorkerStart& start, JobWorkers::Bounds& bounds);
-  bool has_lost_step(const JobRecord& record) const;
+  // `cgroup`: FirstSteps::cgroup_of().
+  Fd use_memory(const JobRecord& record, const std::string& cgroup, WorkerStart& start,
+                JobWorkers::Bounds& bounds);
   void take_turn(const JobKey& key);
   bool keep_next(JobRecord& record);
   Status start_keep(JobRecord& record, const SharedItem& shared);
   void keep_ended(const JobKey& key, const CacheEntry& entry, const WorkerEnd& end);
-  Status start_worker(JobRecord& record);
+  Status start_worker(JobRecord& record, const std::string& cgroup);
   bool stage_again(JobRecord& record, const WorkerStatus& status);
   bool await_next_step(JobRecord& record, const WorkerEnd& end);
   void await_quota(const JobKey& key, Clock::time_point give_up);

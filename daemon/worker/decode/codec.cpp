@@ -13,12 +13,6 @@ bool starts_with(Bytes bytes, std::string_view magic) {
          });
 }
 
-std::uint32_t little_endian(Bytes bytes) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 4; i-- > 0;) value = value << 8 | std::to_integer<std::uint32_t>(bytes[i]);
-  return value;
-}
-
 bool is_skippable(Bytes bytes) {
   return bytes.size() >= 8 && (little_endian(bytes) & 0xfffffff0U) == 0x184d2a50U;
 }
@@ -39,7 +33,7 @@ std::size_t magic_bytes_of(Coding coding) {
 Coding recognise_coding(Bytes start) {
   Bytes frame = start;
   while (is_skippable(frame)) {
-    const std::uint64_t skip = 8ULL + little_endian(frame.subspan(4));
+    const std::uint64_t skip = 8ULL + little_endian(frame, 4);
     if (skip >= frame.size()) break;
     frame = frame.subspan(skip);
   }

@@ -71,6 +71,5 @@ static_assert(has_all_codecs());
 
 // For codecs that look at bytes.
 bool starts_with(Bytes bytes, std::string_view magic);
-std::uint32_t little_endian(Bytes bytes);  // of the first four
 
 }  // namespace nodestage

@@ -24,26 +24,13 @@ constexpr std::uint64_t k_ranges = 16;
 constexpr std::uint64_t k_range_bytes = 4096;
 constexpr int k_level = 3;
 
-template <typename Number>
-void put(std::string& text, Number number) {
-  auto rest = static_cast<std::uint64_t>(number);
-  for (std::size_t i = 0; i < sizeof number; ++i, rest >>= 8)
-    text += static_cast<char>(static_cast<unsigned char>(rest & 0xff));
+void put_crc(std::string& text) {
+  put_little_endian(text, crc32_of(std::as_bytes(std::span(text))));
 }
-
-template <typename Number>
-Number number_at(Bytes bytes, std::size_t at) {
-  std::uint64_t number = 0;
-  for (std::size_t i = sizeof(Number); i-- > 0;)
-    number = number << 8 | std::to_integer<std::uint64_t>(bytes[at + i]);
-  return static_cast<Number>(number);
-}
-
-void put_crc(std::string& text) { put(text, crc32_of(std::as_bytes(std::span(text)))); }
 
 bool has_crc(Bytes bytes) {
   const std::size_t size = bytes.size() - k_crc_bytes;
-  return crc32_of(bytes.first(size)) == number_at<std::uint32_t>(bytes, size);
+  return crc32_of(bytes.first(size)) == little_endian(bytes, size);
 }
 
 // Fewer bytes if the file is shorter. Neither progress nor paid for from the node's rate.
@@ -78,11 +65,11 @@ Result<GzipIndexHead> index_head_of(const Source& file) {
 
 std::string encode_index_head(const GzipIndexHead& head) {
   std::string text(k_magic);
-  put(text, k_version);
-  put(text, k_gzip);
-  put(text, head.size);
-  put(text, head.mtime);
-  put(text, head.sample);
+  put_little_endian(text, k_version);
+  put_little_endian(text, k_gzip);
+  put_little_endian(text, head.size);
+  put_little_endian(text, head.mtime);
+  put_little_endian(text, head.sample);
   put_crc(text);
   return text;
 }
@@ -97,10 +84,10 @@ Result<std::string> encode_place(const GzipPlace& place) {
     packed.resize(size);
   }
   std::string text;
-  put(text, place.bit);
-  put(text, place.data);
-  put(text, place.member);
-  put(text, static_cast<std::uint32_t>(packed.size()));
+  put_little_endian(text, place.bit);
+  put_little_endian(text, place.data);
+  put_little_endian(text, place.member);
+  put_little_endian(text, static_cast<std::uint32_t>(packed.size()));
   text += packed;
   put_crc(text);
   return text;
@@ -137,11 +124,12 @@ Result<GzipIndex::Trouble> GzipIndex::check_head(const Source& file) {
     return Trouble::damaged;
   constexpr std::size_t k_version_at = 16;
   constexpr std::size_t k_coding_at = 20;
-  if (number_at<std::uint32_t>(bytes, k_version_at) != k_version ||
-      number_at<std::uint32_t>(bytes, k_coding_at) != k_gzip)
+  if (little_endian(bytes, k_version_at) != k_version ||
+      little_endian(bytes, k_coding_at) != k_gzip)
     return Trouble::version;
-  const GzipIndexHead head{number_at<std::uint64_t>(bytes, 24), number_at<std::int64_t>(bytes, 32),
-                           number_at<std::uint64_t>(bytes, 40)};
+  const GzipIndexHead head{little_endian<std::uint64_t>(bytes, 24),
+                           little_endian<std::int64_t>(bytes, 32),
+                           little_endian<std::uint64_t>(bytes, 40)};
   if (head.size != file.size() || head.mtime != file.info().st_mtim.tv_sec)
     return Trouble::other_file;
   TRY_ASSIGN(const GzipIndexHead now, index_head_of(file));
@@ -163,14 +151,14 @@ std::optional<GzipPlace> GzipIndex::take_place() {
   };
   auto bytes = read(k_place_bytes);
   if (!bytes || bytes->size() < k_place_bytes) return damaged();
-  const auto packed = number_at<std::uint32_t>(*bytes, k_place_bytes - 4);
+  const auto packed = little_endian(*bytes, k_place_bytes - 4);
   if (packed > k_most_packed) return damaged();
   const auto rest = read(packed + k_crc_bytes);
   if (!rest || rest->size() < packed + k_crc_bytes) return damaged();
   bytes->insert(bytes->end(), rest->begin(), rest->end());
   if (!has_crc(*bytes)) return damaged();
-  GzipPlace place{number_at<std::uint64_t>(*bytes, 0), number_at<std::uint64_t>(*bytes, 8),
-                  number_at<std::uint32_t>(*bytes, 16),
+  GzipPlace place{little_endian<std::uint64_t>(*bytes), little_endian<std::uint64_t>(*bytes, 8),
+                  little_endian(*bytes, 16),
                   unpacked(Bytes(*bytes).subspan(k_place_bytes, packed))};
   if (place.bit == 0) return std::nullopt;
   const GzipPlace none;

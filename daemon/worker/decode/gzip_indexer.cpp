@@ -16,13 +16,6 @@ constexpr std::size_t k_trailer_bytes = 8;
 constexpr unsigned k_header_bits = 3;  // of a block: is it the last one, and its kind
 constexpr unsigned k_fixed_codes = 1;
 
-std::uint32_t number_at(Bytes bytes, std::size_t at) {
-  std::uint32_t number = 0;
-  for (std::size_t i = sizeof number; i-- > 0;)
-    number = number << 8 | std::to_integer<std::uint32_t>(bytes[at + i]);
-  return number;
-}
-
 }  // namespace
 
 GzipIndexer::GzipIndexer(const Source& file, std::size_t spacing)
@@ -153,7 +146,8 @@ Status GzipIndexer::take_trailer() {
   std::array<std::byte, k_trailer_bytes> trailer{};
   TRY_ASSIGN(const std::size_t count, file_.read_at(offset, trailer));
   if (count < trailer.size()) return faults_.cut_off(offset + count);
-  if (number_at(trailer, 0) != crc_ || number_at(trailer, 4) != static_cast<std::uint32_t>(data_))
+  if (little_endian(trailer) != crc_ ||
+      little_endian(trailer, 4) != static_cast<std::uint32_t>(data_))
     return faults_.damaged_at(offset, "gzip checksum");
   all_data_ += data_;
   // What the blocks took in advance may be some of the trailer.

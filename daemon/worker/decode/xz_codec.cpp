@@ -107,12 +107,12 @@ std::unique_ptr<Codec> make_lzma_codec(CodecLimits) { return std::make_unique<Lz
 // 2^(n-1) bytes, and a size that is unknown or less than 256 GiB. The coded data begin with a 0.
 bool begins_lzma(Bytes bytes) {
   if (bytes.size() < k_magic_bytes || std::to_integer<unsigned>(bytes[0]) >= 225) return false;
-  const std::uint32_t dictionary = little_endian(bytes.subspan(1));
+  const std::uint32_t dictionary = little_endian(bytes, 1);
   const int ones = std::popcount(dictionary);
   const bool is_usual = ones == 1 || (ones == 2 && (dictionary & dictionary << 1U) != 0);
   if (dictionary < 4096 || !is_usual) return false;
-  const std::uint64_t high = little_endian(bytes.subspan(9));
-  const std::uint64_t size = high << 32U | little_endian(bytes.subspan(5));
+  const std::uint64_t high = little_endian(bytes, 9);
+  const std::uint64_t size = high << 32U | little_endian(bytes, 5);
   return (size == ~std::uint64_t{0} || size < std::uint64_t{1} << 38U) && bytes[13] == std::byte{0};
 }
 

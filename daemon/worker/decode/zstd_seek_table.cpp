@@ -2,6 +2,8 @@
 
 #include <span>
 
+#include "daemon/worker/basis/bytes.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -10,17 +12,6 @@ constexpr std::uint32_t k_table_magic = 0x8f92eab1;
 constexpr std::uint64_t k_header = 8;
 constexpr std::uint64_t k_footer = 9;
 constexpr std::uint64_t k_most_frames = std::uint64_t{4} << 20;
-
-void put(std::string& text, std::uint32_t number) {
-  for (int i = 0; i < 4; ++i, number >>= 8) text += static_cast<char>(number & 0xff);
-}
-
-std::uint32_t number_at(std::span<const std::byte> data, std::size_t at) {
-  std::uint32_t number = 0;
-  for (std::size_t i = 4; i-- > 0;)
-    number = number << 8 | std::to_integer<std::uint32_t>(data[at + i]);
-  return number;
-}
 
 // Empty if not all of it exists.
 Result<std::vector<std::byte>> bytes_at(const Source& source, std::uint64_t at,
@@ -35,15 +26,15 @@ Result<std::vector<std::byte>> bytes_at(const Source& source, std::uint64_t at,
 
 std::string encode_seek_table(const std::vector<FrameSizes>& frames) {
   std::string text;
-  put(text, k_skippable_magic);
-  put(text, static_cast<std::uint32_t>(frames.size() * 8 + k_footer));
+  put_little_endian(text, k_skippable_magic);
+  put_little_endian(text, static_cast<std::uint32_t>(frames.size() * 8 + k_footer));
   for (const FrameSizes& frame : frames) {
-    put(text, frame.compressed);
-    put(text, frame.content);
+    put_little_endian(text, frame.compressed);
+    put_little_endian(text, frame.content);
   }
-  put(text, static_cast<std::uint32_t>(frames.size()));
+  put_little_endian(text, static_cast<std::uint32_t>(frames.size()));
   text += '\0';
-  put(text, k_table_magic);
+  put_little_endian(text, k_table_magic);
   return text;
 }
 
@@ -52,20 +43,20 @@ Result<std::optional<std::uint64_t>> content_by_seek_table(const Source& source)
   const std::uint64_t end = source.size();
   if (end < k_header + k_footer) return none;
   TRY_ASSIGN(const auto footer, bytes_at(source, end - k_footer, k_footer));
-  if (footer.empty() || number_at(footer, 5) != k_table_magic) return none;
-  const std::uint64_t frames = number_at(footer, 0);
+  if (footer.empty() || little_endian(footer, 5) != k_table_magic) return none;
+  const std::uint64_t frames = little_endian(footer);
   const std::uint64_t entry = (std::to_integer<unsigned>(footer[4]) & 0x80) != 0 ? 12 : 8;
   const std::uint64_t size = k_header + frames * entry + k_footer;
   if (frames > k_most_frames || size > end) return none;
   TRY_ASSIGN(const auto table, bytes_at(source, end - size, size - k_footer));
-  if (table.empty() || number_at(table, 0) != k_skippable_magic ||
-      number_at(table, 4) != size - k_header)
+  if (table.empty() || little_endian(table) != k_skippable_magic ||
+      little_endian(table, 4) != size - k_header)
     return none;
   std::uint64_t compressed = size;
   std::uint64_t content = 0;
   for (std::uint64_t at = k_header; at < table.size(); at += entry) {
-    compressed += number_at(table, at);
-    content += number_at(table, at + 4);
+    compressed += little_endian(table, at);
+    content += little_endian(table, at + 4);
   }
   return compressed == end ? std::optional(content) : none;
 }
