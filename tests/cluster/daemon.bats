@@ -60,9 +60,15 @@ daemon_pid() {
     on n1 pgrep -xo nodestaged
 }
 
-# The staging (or other) worker on n1; fails when there is none or more than one.
+# worker_pid [NODE]: the staging (or other) worker on n1; fails when there is none. What a worker
+# asks in a process of its own has the same name for a moment, and is younger.
 worker_pid() {
-    [[ $(on n1 pgrep -xc nodestage-worke) == 1 ]] && on n1 pgrep -x nodestage-worke
+    on "${1:-n1}" pgrep -xo nodestage-worke
+}
+
+# start_delay NODE: what its daemon ordered, as root sees it in the worker's descriptor.
+start_delay() {
+    on "$1" cat "/proc/$(worker_pid "$1")/fd/3" | grep -oE '"start_delay_ms":[0-9]+' | cut -d: -f2
 }
 
 # rate_is ID RATE: what the staging of that job may read a second.
@@ -512,11 +518,11 @@ client_crowd() {
         apply_configuration "$node"
     done
     id=$(submit alice -N2 --stage-dataset=data.tar --wrap true)
-    wait_until 15 worker_pid
-    # What the daemon ordered, as root sees it in the worker's descriptor.
-    delay=$(on n1 sh -c 'cat "/proc/$1/fd/3"' sh "$(worker_pid)" | grep -oE '"start_delay_ms":[0-9]+' | cut -d: -f2)
+    wait_until 15 worker_pid n1
+    wait_until 15 worker_pid n2
+    delay=$(start_delay n1)
     ((delay > 0 && delay <= 3600000))
-    other=$(on n2 sh -c 'cat "/proc/$(pgrep -x nodestage-worke)/fd/3"' | grep -oE '"start_delay_ms":[0-9]+' | cut -d: -f2)
+    other=$(start_delay n2)
     [ "$other" != "$delay" ]
     small=$(submit_staged)
     wait_until 30 job_is "$small" COMPLETED

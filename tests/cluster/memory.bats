@@ -157,7 +157,7 @@ slurm() {
     reload_daemons "$SLOW"
     id=$(submit alice -w n1 --mem=200M --stage-dataset=slow.bin,in=memory --wrap 'sleep 600')
     wait_until 30 on n1 sh -c "test -e /dev/shm/.nodestage-memory/$id.0/.nodestage-partial/items/0/one"
-    worker=$(on n1 pgrep -x nodestage-worke)
+    worker=$(on n1 pgrep -xo nodestage-worke)
     cluster daemon kill n1
     on n1 kill -KILL "$worker"
     as alice scancel "$id"
