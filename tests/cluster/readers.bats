@@ -42,19 +42,9 @@ teardown_file() {
 }
 
 setup() {
-    case $(on n1 findmnt -no FSTYPE -T /project) in
-        ext4 | xfs | btrfs | zfs) ;;
-        *) skip "/project is on a file system that the keeper does not trust" ;;
-    esac
+    needs_trusted_project
     reload_daemons "$SETTINGS"
     empty_cache
-}
-
-is_shared_by_all() {
-    [ "$STATE" = COMPLETED ] && grep -q 'shared, already here (staged just now, for all who may read it)' <<<"$OUTPUT"
-}
-is_found() {
-    [ "$STATE" = COMPLETED ] && grep -q 'shared, already here (staged by job [0-9]*, for all who may read it)' <<<"$OUTPUT"
 }
 
 is_kept_out() {
@@ -174,10 +164,6 @@ one_more() {
     local was=${3%/*}
     [[ $1 == n1 ]] || was=${3#*/}
     [[ $(counted "$1" "$2") == $((was + 1)) ]]
-}
-
-lets_nobody_in() {
-    ! on "$1" sh -c 'getfacl -pcn /localscratch/.nodestage-cache/*' | grep -qE '^(user|group):[0-9]'
 }
 
 @test "the job that stages for others is cancelled, and the daemon is killed: the next one goes on" {

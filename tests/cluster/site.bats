@@ -6,6 +6,7 @@
 
 # shellcheck disable=SC2016,SC2153
 load helpers
+load lib/kept
 
 export NODESTAGE_CLUSTER=site
 
@@ -83,7 +84,7 @@ SCRIPT
     assert_idle_clean
 }
 
-@test "three nodes read an archive once in all, by the same credentials" {
+@test "three nodes read an archive and a directory once in all, by the same credentials" {
     local size=$((24 << 20)) type
     as alice sh -c "head -c $size /dev/urandom >tree/huge && tar cf slow/huge.tar tree/huge"
     # The file system of the cluster's /home stands for one that the network serves.
@@ -91,16 +92,94 @@ SCRIPT
     # A node that waits for a processor is not taken for one that does not answer.
     reload_daemons "$(printf '%s\n' '[relay]' 'least_bytes = "1MiB"' 'answer_wait = 60' 'silence_wait = 60' 'patience = 60' \
         'site_rate = 0' "file_systems = [\"$type\"]")"
-    sbatch_wait -N3 --stage-dataset=slow/huge.tar --wrap 'srun sh -c "cmp \$NODESTAGE_DATASET/tree/huge ~/tree/huge && echo same"'
+    sbatch_wait -N3 --stage-dataset=slow/huge.tar --stage-dataset=tree \
+        --wrap 'srun sh -c "cmp \$NODESTAGE_DATASET/tree/huge ~/tree/huge && diff -r \$NODESTAGE_DATASET_TREE ~/tree && echo same"'
     reload_daemons ''
     as alice rm tree/huge
     [ "$STATE" = COMPLETED ]
     [ "$(grep -cx same <<<"$OUTPUT")" = 3 ]
     figures "$JOBID" bytes_from_storage
-    # Without the relay it is three times the size.
-    (($(sum "$JOBID" bytes_from_storage) < 2 * size))
-    (($(sum "$JOBID" bytes_from_nodes) > size))
+    # Without the relay of either it is more than four times the size.
+    (($(sum "$JOBID" bytes_from_storage) < 3 * size))
+    (($(sum "$JOBID" bytes_from_nodes) > 3 * size))
     assert_idle_clean
+}
+
+@test "what one user's job has staged on two nodes is there for another's, for a third gets in, and in the end for nobody" {
+    needs_trusted_project
+    local node
+    on ctl bash -e <<'SETUP'
+mkdir -p /project/lab/tree; cd /project/lab
+echo read it >tree/file; chmod 600 tree/file; tar cf data.tar tree; rm -r tree
+chown -R alice:lab .; chmod 0640 data.tar; chmod 0750 .
+SETUP
+    reload_daemons $'[cache]\nmin_age = 0\nkeep_free = 0\nscope = "readers"\n'
+    sbatch_wait --as=alice -w n1,n2 --stage-dataset=/project/lab/data.tar,shared --wrap 'srun sh -c "cat \$NODESTAGE_DATASET/tree/file"'
+    is_shared_by_all
+    [ "$(grep -cx 'read it' <<<"$OUTPUT")" = 2 ]
+    for node in n1 n2; do wait_until 30 lets_nobody_in "$node"; done
+    id=$(submit bob -w n1,n2 --stage-dataset=/project/lab/data.tar,shared --wrap 'srun sh -c "cat \$NODESTAGE_DATASET/tree/file"; sleep 120')
+    wait_until 60 job_read_twice "$id"
+    run job_output "$id"
+    has "$output" 'shared, already here (staged by job '
+    for node in n1 n2; do
+        number_kept "$node" 1
+        # What carol's and alice's processes find there while bob's job uses it.
+        on_node "$node" bob cat "$(entry "$node")/data/tree/file"
+        for user in alice carol; do
+            run on_node "$node" "$user" cat "$(entry "$node")/data/tree/file"
+            [ "$status" != 0 ]
+        done
+    done
+    as bob scancel "$id"
+    wait_until 60 job_ended "$id"
+    sbatch_wait --as=carol -w n1,n2 --stage-dataset=/project/lab/data.tar,shared --wrap 'echo started'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" '/project/lab/data.tar: Permission denied'
+    lacks "$OUTPUT" started
+    for node in n1 n2; do
+        number_kept "$node" 1
+        wait_until 30 lets_nobody_in "$node"
+    done
+    reload_daemons ''
+    empty_cache
+    assert_idle_clean
+}
+
+# entry NODE: the directory of the one that is kept there.
+entry() {
+    echo "/localscratch/.nodestage-cache/$(kept "$1")"
+}
+
+job_read_twice() {
+    [[ $(job_output "$1" | grep -cx 'read it') == 2 ]]
+}
+
+@test "in=memory: jobs have a /dev/shm of their own, so memory.path names another place" {
+    # The cluster's jobs have no memory cgroup, which is waited for.
+    reload_daemons $'[memory]\nstep_wait = 1\n'
+    sbatch_wait --mem=200M --stage-dataset=slow/data.tar,in=memory --wrap 'echo started'
+    [ "$STATE" = FAILED ]
+    has "$OUTPUT" 'which this job does not see' 'memory.path in nodestaged.toml'
+    lacks "$OUTPUT" started
+    for node in n1 n2; do on "$node" sh -c 'mkdir -p /run/memory && mount -t tmpfs -o mode=0755,size=64m tmpfs /run/memory'; done
+    memory_in $'[memory]\nstep_wait = 1\npath = "/run/memory"\n'
+    sbatch_wait -w n1,n2 --mem=200M --stage-dataset=slow/data.tar,in=memory \
+        --wrap 'srun sh -c "cmp \$SLURM_TMPDIR/data/tree/large ~/tree/large && df --output=fstype \$NODESTAGE_DATASET | tail -n 1"'
+    left=$(for node in n1 n2; do on "$node" ls /run/memory/.nodestage-memory; done)
+    memory_in ''
+    for node in n1 n2; do on "$node" umount /run/memory; done
+    [ "$STATE" = COMPLETED ]
+    [ "$(grep -cx tmpfs <<<"$OUTPUT")" = 2 ]
+    [ "$left" = $'trash\ntrash' ]
+    assert_idle_clean
+}
+
+# memory_in SETTINGS: daemons that have been started with them.
+memory_in() {
+    local node
+    reload_daemons "$1"
+    for node in n1 n2; do cluster daemon restart "$node"; done
 }
 
 @test "newest=: a chain of jobs starts from the last checkpoint on all nodes, and a node that has chosen another one is found" {

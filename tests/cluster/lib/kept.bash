@@ -34,3 +34,24 @@ is_led() {
 works_as() {
     [ "$STATE" = COMPLETED ] && "is_$1"
 }
+
+# With cache.scope = "readers".
+needs_trusted_project() {
+    case $(on n1 findmnt -no FSTYPE -T /project) in
+        ext4 | xfs | btrfs | zfs) ;;
+        *) skip "/project is on a file system that the keeper does not trust" ;;
+    esac
+}
+
+# is_shared_by_all, is_found: the last job's first shared item was staged for it, or before, for all who may read it.
+is_shared_by_all() {
+    [ "$STATE" = COMPLETED ] && grep -q 'shared, already here (staged just now, for all who may read it)' <<<"$OUTPUT"
+}
+is_found() {
+    [ "$STATE" = COMPLETED ] && grep -q 'shared, already here (staged by job [0-9]*, for all who may read it)' <<<"$OUTPUT"
+}
+
+# lets_nobody_in NODE: no entry there has a user or a group that may enter it.
+lets_nobody_in() {
+    ! on "$1" sh -c 'getfacl -pcn /localscratch/.nodestage-cache/*' | grep -qE '^(user|group):[0-9]'
+}
