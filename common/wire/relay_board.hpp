@@ -38,8 +38,9 @@
 // is beyond the bounds of a stream has none: each node copies it.
 //
 // Words that one side waits for by futex(2), raised by one and then woken: `asks` and `moves` by
-// the staging worker, `news` by the relay worker. `beat` is raised several times a second while the
-// relay worker is alive, whatever it waits for.
+// the staging worker, `news` by the relay worker. Who waits for the bytes before an offset is woken
+// for those alone (board.hpp). `beat` is raised several times a second while the relay worker is
+// alive, whatever it waits for.
 #pragma once
 
 #include <atomic>

@@ -141,3 +141,18 @@ TEST_CASE("one who is a little slower than the others keeps a directory's stream
   // Who reads a file goes on alone where it was.
   CHECK(dropped(RelayKind::file, 2, 4));
 }
+
+TEST_CASE("what is written wakes who waits for its last byte, and not who waits for more") {
+  constexpr std::uint64_t k_part = 64 << 10;
+  for (const std::uint64_t from : {std::uint64_t{0}, 3 * k_part, 3 * k_part + 5, 100 * k_ring}) {
+    const std::uint64_t to = from + 4 * k_part;
+    CAPTURE(from);
+    for (std::uint64_t end = from + 1; end <= to; end += 1000)
+      CHECK((news_of(from, to) & news_at(end)) != 0);
+    CHECK((news_of(from, to) & news_at(to)) != 0);
+    for (const std::uint64_t more : {2 * k_part, 4 * k_part, 16 * k_part})
+      CHECK((news_of(from, to) & news_at(to + more)) == 0);
+  }
+  CHECK(news_of(5, 5 + 64 * k_ring) == k_any_news);
+  CHECK((news_of(5, 6) & k_any_news) != 0);
+}

@@ -162,6 +162,7 @@ Result<std::size_t> PeerSocket::read(std::span<std::byte> into, RelayClock::time
     if (count == 0) return Error{ECONNRESET, "the other side has closed the connection"};
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return system_error("the connection");
+    if (!*stop_ && until <= RelayClock::now()) return std::size_t{0};
     TRY_ASSIGN(const short ready, await(POLLIN, until));
     if (ready == 0) return std::size_t{0};
   }

@@ -199,7 +199,7 @@ Status SpoolRing::write(std::span<const std::byte> data) {
     watermark_ = at + data.size();
     slot().watermark = watermark_;
   }
-  raise(place_.board.news);
+  raise(place_.board.news, news_of(at, at + data.size()));
   return {};
 }
 

@@ -16,11 +16,17 @@ namespace {
 
 constexpr std::uint64_t k_mebibyte = 1ULL << 20;
 
+// A part that is read at once is not smaller.
+constexpr std::uint64_t k_grain = 64ULL << 10;
+constexpr std::uint64_t k_bits = 31;
+// Of who waits for all of them.
+constexpr std::uint32_t k_each_news = 1U << k_bits;
+
 // Not the private form: the word is shared by two processes.
 void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
-           const timespec* limit) {
+           const timespec* limit, std::uint32_t bits) {
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, limit, nullptr,
-            0);
+            bits);
 }
 
 }  // namespace
@@ -46,15 +52,32 @@ Board::~Board() {
   if (board_ != nullptr) ::munmap(board_, k_relay_board_bytes);
 }
 
-void raise(std::atomic<std::uint32_t>& word) {
-  word.fetch_add(1);
-  futex(word, FUTEX_WAKE, INT_MAX, nullptr);
+std::uint32_t news_of(std::uint64_t from, std::uint64_t to) {
+  if (to <= from) return k_each_news;
+  const std::uint64_t first = from / k_grain;
+  const std::uint64_t last = (to - 1) / k_grain;
+  if (last - first >= k_bits) return k_any_news;
+  std::uint32_t bits = k_each_news;
+  for (std::uint64_t grain = first; grain <= last; ++grain) bits |= 1U << grain % k_bits;
+  return bits;
 }
 
+std::uint32_t news_at(std::uint64_t end) {
+  return 1U << (std::max<std::uint64_t>(end, 1) - 1) / k_grain % k_bits;
+}
+
+void raise(std::atomic<std::uint32_t>& word, std::uint32_t bits) {
+  word.fetch_add(1);
+  futex(word, FUTEX_WAKE_BITSET, INT_MAX, nullptr, bits);
+}
+
+// The call takes a time of the monotonic clock.
 void await_raise(std::atomic<std::uint32_t>& word, std::uint32_t seen,
-                 std::chrono::milliseconds limit) {
-  const timespec time{limit.count() / 1000, limit.count() % 1000 * 1'000'000};
-  futex(word, FUTEX_WAIT, seen, &time);
+                 std::chrono::milliseconds limit, std::uint32_t bits) {
+  const auto until = std::chrono::steady_clock::now().time_since_epoch() + limit;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
+  const timespec time{seconds.count(), std::chrono::nanoseconds(until - seconds).count()};
+  futex(word, FUTEX_WAIT_BITSET, seen, &time, bits);
 }
 
 RelayIdentity identity_of(const struct stat& info) {

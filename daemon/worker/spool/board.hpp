@@ -28,11 +28,20 @@ class Board {
   RelayBoard* board_;
 };
 
-// Raises the word by one and wakes all that wait for it, in either process.
-void raise(std::atomic<std::uint32_t>& word);
-// Waits until the word differs from `seen`, at most for `limit`. May return early.
+// What a thread waits for, or is woken for: one bit or several.
+inline constexpr std::uint32_t k_any_news = ~0U;
+// Of the threads that wait for the bytes before an offset: those that wait for an end in
+// (from, to], and some others.
+std::uint32_t news_of(std::uint64_t from, std::uint64_t to);
+// Of a thread that waits for all bytes before `end`.
+std::uint32_t news_at(std::uint64_t end);
+
+// Raises the word by one and wakes all that wait for it, in either process, for one of `bits`.
+void raise(std::atomic<std::uint32_t>& word, std::uint32_t bits = k_any_news);
+// Waits until the word differs from `seen`, at most for `limit`. May return early. Does not return
+// for a raise for other bits.
 void await_raise(std::atomic<std::uint32_t>& word, std::uint32_t seen,
-                 std::chrono::milliseconds limit);
+                 std::chrono::milliseconds limit, std::uint32_t bits = k_any_news);
 
 inline std::uint32_t number(RelaySlotState state) { return static_cast<std::uint32_t>(state); }
 inline std::uint32_t number(RelayReader reader) { return static_cast<std::uint32_t>(reader); }

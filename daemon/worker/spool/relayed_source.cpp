@@ -94,7 +94,7 @@ Result<bool> RelayedSource::fetch(std::uint64_t offset, std::span<std::byte> int
     }
     TRY(meter_.check());
     if (given_up) return stopped();
-    await_raise(place_.board->news, seen, k_step);
+    await_raise(place_.board->news, seen, k_step, news_at(offset + into.size()));
     if (!watch.is_silent()) continue;
     sources_.lose();
     const std::lock_guard lock(mutex_);
