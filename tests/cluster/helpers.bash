@@ -92,9 +92,16 @@ job_state() {
     job_field "$1" JobState | sort -u | xargs
 }
 
-# job_ended ID: no part of the job waits or runs or has an epilog under way.
+# job_ended ID: no part of the job waits or runs or has an epilog under way, or Slurm has forgotten it. A controller
+# that does not answer says nothing of the kind.
 job_ended() {
-    ! job_state "$1" | grep -qwE 'PENDING|CONFIGURING|RUNNING|SUSPENDED|COMPLETING|STOPPED|REQUEUED|RESIZING'
+    local states
+    states=$(job_state "$1")
+    if [ -z "$states" ]; then
+        on ctl scontrol show job "$1" 2>&1 | grep -q 'Invalid job id'
+    else
+        ! grep -qwE 'PENDING|CONFIGURING|RUNNING|SUSPENDED|COMPLETING|STOPPED|REQUEUED|RESIZING' <<<"$states"
+    fi
 }
 
 job_is() {
