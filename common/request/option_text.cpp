@@ -84,6 +84,8 @@ Error no_output_source(const std::string& source, const std::string& target) {
       "the source", source,
       is_swapped
           ? "; the source comes first, and then the target: --stage-out=" + target + ":" + source
+      : tidy_path(source).empty() && !source.starts_with('/')
+          ? "; for all that the job has made, write '*': --stage-out='*:" + target + "'"
           : "");
 }
 

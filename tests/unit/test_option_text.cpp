@@ -324,6 +324,15 @@ TEST_CASE("variables that nobody expands are refused, with what to write; \\$ is
   CHECK(has(venv.error().what, "$HOME is not expanded"));
 }
 
+TEST_CASE("an output of the whole job directory: what to write") {
+  for (const char* source : {".", "./"}) {
+    CAPTURE(source);
+    CHECK(has(output_fault(std::string(source) + ":/p/out"), "write '*': --stage-out='*:/p/out'"));
+  }
+  CHECK_FALSE(has(output_fault("../x:/p/out"), "write '*'"));
+  CHECK_FALSE(has(output_fault("/:/p/out"), "write '*'"));
+}
+
 TEST_CASE("a destination that is not below the job directory: what to write") {
   for (const char* destination : {".", "./", ""}) {
     CAPTURE(destination);
