@@ -79,14 +79,12 @@ bool is_in_a_home(const std::string& path) {
 
 // Whoever gives a path of the file system as the source has often given the target first.
 Error no_output_source(const std::string& source, const std::string& target) {
-  const bool is_swapped = is_foreign(source) && is_path_below(target) && !is_in_a_home(target);
-  return not_below(
-      "the source", source,
-      is_swapped
-          ? "; the source comes first, and then the target: --stage-out=" + target + ":" + source
-      : tidy_path(source).empty() && !source.starts_with('/')
-          ? "; for all that the job has made, write '*': --stage-out='*:" + target + "'"
-          : "");
+  std::string advice;
+  if (is_foreign(source) && is_path_below(target) && !is_in_a_home(target))
+    advice = "; the source comes first, and then the target: --stage-out=" + target + ":" + source;
+  else if (tidy_path(source).empty() && !source.starts_with('/'))
+    advice = "; for all that the job has made, write '*': --stage-out='*:" + target + "'";
+  return not_below("the source", source, advice);
 }
 
 Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place, TextPlace& at) {

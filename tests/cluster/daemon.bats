@@ -60,10 +60,13 @@ daemon_pid() {
     on n1 pgrep -xo nodestaged
 }
 
-# worker_pid [NODE]: the staging (or other) worker on n1; fails when there is none. What a worker
-# asks in a process of its own has the same name for a moment, and is younger.
+# worker_pid [NODE]: the staging (or other) worker on n1; fails when there is none or more than one. What a worker asks
+# in a process of its own has the same name for a moment, and is its child.
 worker_pid() {
-    on "${1:-n1}" pgrep -xo nodestage-worke
+    on "${1:-n1}" ps -C nodestage-worke -o pid=,ppid= | awk '{ parent[$1] = $2 }
+        END { for (pid in parent) if (!(parent[pid] in parent)) { count++; found = pid }
+              if (count != 1) exit 1
+              print found }'
 }
 
 # start_delay NODE: what its daemon ordered, as root sees it in the worker's descriptor.

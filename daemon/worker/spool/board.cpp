@@ -18,9 +18,7 @@ constexpr std::uint64_t k_mebibyte = 1ULL << 20;
 
 // A part that is read at once is not smaller.
 constexpr std::uint64_t k_grain = 64ULL << 10;
-constexpr std::uint64_t k_bits = 31;
-// Of who waits for all of them.
-constexpr std::uint32_t k_each_news = 1U << k_bits;
+constexpr std::uint64_t k_bits = 32;
 
 // Not the private form: the word is shared by two processes.
 void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
@@ -53,11 +51,11 @@ Board::~Board() {
 }
 
 std::uint32_t news_of(std::uint64_t from, std::uint64_t to) {
-  if (to <= from) return k_each_news;
+  if (to <= from) return k_any_news;
   const std::uint64_t first = from / k_grain;
   const std::uint64_t last = (to - 1) / k_grain;
   if (last - first >= k_bits) return k_any_news;
-  std::uint32_t bits = k_each_news;
+  std::uint32_t bits = 0;
   for (std::uint64_t grain = first; grain <= last; ++grain) bits |= 1U << grain % k_bits;
   return bits;
 }

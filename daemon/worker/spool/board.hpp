@@ -31,7 +31,7 @@ class Board {
 // What a thread waits for, or is woken for: one bit or several.
 inline constexpr std::uint32_t k_any_news = ~0U;
 // Of the threads that wait for the bytes before an offset: those that wait for an end in
-// (from, to], and some others.
+// (from, to], and some others. Who waits for any news is woken by each of them.
 std::uint32_t news_of(std::uint64_t from, std::uint64_t to);
 // Of a thread that waits for all bytes before `end`.
 std::uint32_t news_at(std::uint64_t end);
