@@ -16,7 +16,7 @@ namespace {
 constexpr const char* k_order = "order";
 constexpr const char* k_request = "request";
 constexpr const char* k_program = "program";
-constexpr const char* k_mark = "mark";
+constexpr const char* k_mark_file = "mark";
 constexpr const char* k_list = "list";
 constexpr const char* k_closed = "closed";
 constexpr const char* k_alive = "alive";
@@ -65,7 +65,7 @@ Result<PushDirectory> PushDirectory::make(const std::string& parent, const Stage
   TRY(make_file(directory.fd(), k_order, encode_order(order)));
   TRY(make_file(directory.fd(), k_request, request));
   TRY(make_file(directory.fd(), k_program, program));
-  TRY(make_file(directory.fd(), k_mark, directory.mark_));
+  TRY(make_file(directory.fd(), k_mark_file, directory.mark_));
   TRY(make_file(directory.fd(), k_list, ""));
   TRY_ASSIGN(directory.alive_, make_alive(directory.fd()));
   return directory;
@@ -76,7 +76,7 @@ Status PushDirectory::read() {
   TRY_ASSIGN(order_, decode_stage_out(order));
   TRY_ASSIGN(request_, read_file(fd(), k_request, k_max_bytes));
   TRY_ASSIGN(program_, read_file(fd(), k_program, k_max_bytes));
-  TRY_ASSIGN(mark_, read_file(fd(), k_mark, k_max_bytes));
+  TRY_ASSIGN(mark_, read_file(fd(), k_mark_file, k_max_bytes));
   return {};
 }
 

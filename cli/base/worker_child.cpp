@@ -111,8 +111,9 @@ void WorkerChild::kill() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   child_.signal(SIGKILL);
   wait_status_ = child_.wait().value_or(wait_status_);
-  constexpr int k_tries = 500;
-  for (int i = 0; i < k_tries && ::waitpid(-1, nullptr, WNOHANG) >= 0; ++i) ::poll(nullptr, 0, 10);
+  constexpr int k_most_looks = 500;
+  for (int i = 0; i < k_most_looks && ::waitpid(-1, nullptr, WNOHANG) >= 0; ++i)
+    ::poll(nullptr, 0, 10);
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 

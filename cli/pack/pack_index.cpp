@@ -96,7 +96,7 @@ class Indexing {
   std::uint64_t written_ = 0;
 };
 
-std::string advice(int code) {
+std::string index_advice(int code) {
   switch (code) {
     case 0:
       return "";
@@ -112,7 +112,7 @@ std::string advice(int code) {
 }
 
 int fault_of(const Error& error) {
-  return fault(error.what, error.advice.empty() ? advice(error.code) : error.advice);
+  return fault(error.what, error.advice.empty() ? index_advice(error.code) : error.advice);
 }
 
 int make(const Source& file, const OutputPlace& place, const std::string& index) {
@@ -120,7 +120,7 @@ int make(const Source& file, const OutputPlace& place, const std::string& index)
   if (!signals) return fault(signals.error().text(), "Try again.");
   const PendingName pending(place.directory.get(), pack_names());
   auto to = pending.create_file(0600);
-  if (!to) return fault(index + ": " + to.error().text(), advice(to.error().code));
+  if (!to) return fault(index + ": " + to.error().text(), index_advice(to.error().code));
   Indexing indexing(file, *signals);
   Status done = indexing.run(to->get());
   if (indexing.signal() != 0) {

@@ -10,12 +10,12 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_name_bytes = 48;
-constexpr const char* k_none = "-";
+constexpr const char* k_no_time = "-";
 
-std::string duration(std::uint64_t ms) { return ms == 0 ? k_none : human_duration(ms); }
+std::string time_text(std::uint64_t ms) { return ms == 0 ? k_no_time : human_duration(ms); }
 
 std::string offset(std::uint64_t moment, std::uint64_t begin) {
-  return moment == 0 || begin == 0 || moment < begin ? k_none
+  return moment == 0 || begin == 0 || moment < begin ? k_no_time
                                                      : "+" + human_duration(moment - begin);
 }
 
@@ -26,7 +26,7 @@ std::string nodes_part(const std::vector<NodeReport>& reports) {
   for (const NodeReport& report : reports) {
     const std::vector<Span> spans = node_spans(report);
     std::vector<std::string> row{report.node, report.state};
-    for (const Stretch column : k_columns) row.push_back(duration(total(spans, column)));
+    for (const Stretch column : k_columns) row.push_back(time_text(total(spans, column)));
     grid.add(std::move(row));
   }
   return grid.text();
@@ -41,13 +41,13 @@ void add_items(Grid& grid, const NodeReport& report, std::uint64_t begin, Origin
                                  shortened(name, k_name_bytes),
                                  state_text(item),
                                  offset(item.begun, begin),
-                                 duration(read),
-                                 duration(finish),
-                                 has_figures(item) ? human_count(item.files) : k_none,
-                                 has_figures(item) ? human_bytes(item.bytes_written) : k_none};
+                                 time_text(read),
+                                 time_text(finish),
+                                 has_figures(item) ? human_count(item.files) : k_no_time,
+                                 has_figures(item) ? human_bytes(item.bytes_written) : k_no_time};
     if (origins == Origins::show) {
-      row.push_back(has_origin(item) ? human_bytes(item.bytes_from_storage) : k_none);
-      row.push_back(has_origin(item) ? human_bytes(item.bytes_from_nodes) : k_none);
+      row.push_back(has_origin(item) ? human_bytes(item.bytes_from_storage) : k_no_time);
+      row.push_back(has_origin(item) ? human_bytes(item.bytes_from_nodes) : k_no_time);
     }
     grid.add(std::move(row));
   };

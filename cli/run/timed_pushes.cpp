@@ -9,7 +9,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::chrono::seconds k_turn_interval{1};
+constexpr std::chrono::seconds k_push_look{1};
 constexpr std::chrono::hours k_no_hurry{1};
 
 }  // namespace
@@ -45,7 +45,7 @@ void TimedPushes::step(Deadline now) {
 void TimedPushes::start(Deadline now) {
   auto turn = place_->take_turn();
   if (turn && !*turn) {
-    no_earlier_ = now + k_turn_interval;
+    no_earlier_ = now + k_push_look;
     return;
   }
   PushOrder order{place_->order(), false, 0, {}, false};

@@ -88,6 +88,11 @@ Status pwrite_all(int fd, std::span<const std::byte> data, std::uint64_t offset)
   return {};
 }
 
+Status pwrite_all(int fd, std::span<const std::byte> data, std::uint64_t offset, const char* what) {
+  const Status written = pwrite_all(fd, data, offset);
+  return written ? Status() : system_error(what, written.error().code);
+}
+
 Status write_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode) {
   TRY_ASSIGN(const Fd fd, open_at(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode));
   Status written = write_all(fd.get(), data);

@@ -1,6 +1,8 @@
 // Reads, writes, and replaces whole small files. Every function retries EINTR.
 #pragma once
 
+#include <fcntl.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,6 +27,10 @@ Result<Fd> open_beneath(int dir_fd, const std::string& path, int flags, unsigned
 Result<std::string> read_all(int fd, std::size_t max_bytes);
 Result<std::string> read_file(int dir_fd, const std::string& path, std::size_t max_bytes);
 
+// How a user's path is opened that may be of any kind: without waiting for a pipe's writer, and not
+// as a terminal of this process.
+inline constexpr int k_open_source = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+
 // Writes every byte or returns a fault.
 Status write_all(int fd, std::span<const std::byte> data);
 Status write_all(int fd, std::string_view data);
@@ -34,6 +40,8 @@ Status write_all(int fd, std::string_view data);
 Result<std::size_t> pread_all(int fd, std::span<std::byte> into, std::uint64_t offset);
 // Writes every byte at `offset` or returns a fault, likewise.
 Status pwrite_all(int fd, std::span<const std::byte> data, std::uint64_t offset);
+// The same; an error names `what` was written.
+Status pwrite_all(int fd, std::span<const std::byte> data, std::uint64_t offset, const char* what);
 
 // The bytes of a record, for these two.
 template <typename Record>

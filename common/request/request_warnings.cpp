@@ -21,18 +21,10 @@
 namespace nodestage {
 namespace {
 
-// Long for a file system that answers, and short for a user who submits.
-constexpr std::chrono::seconds k_patience{3};
-
 std::optional<mode_t> type_of(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return {};
   return info.st_mode & S_IFMT;
-}
-
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
 }
 
 std::string missing(const std::string& path) {
@@ -144,7 +136,7 @@ RequestLook look_at_request(const StageRequest& request, Start start) {
 
 RequestLook look_in_time(const StageRequest& request, Start start) {
   const auto answer =
-      ask_apart(k_patience, [&] { return encode(look_at_request(request, start)); });
+      ask_apart(k_ask_patience, [&] { return encode(look_at_request(request, start)); });
   const auto look = answer ? decode(*answer) : std::nullopt;
   if (look) return *look;
   return {{"a file system with a source or target does not answer on this host, so they were not "

@@ -39,12 +39,9 @@ std::string home_directory() {
   return entry == nullptr ? "" : entry->pw_dir;
 }
 
-// How long a user who submits waits for a file system that may not answer.
-constexpr std::chrono::seconds k_patience{3};
-
 // No, if its file system does not answer.
 bool is_directory(const std::string& path) {
-  const auto answer = ask_apart(k_patience, [&path]() -> std::string {
+  const auto answer = ask_apart(k_ask_patience, [&path]() -> std::string {
     struct stat info {};
     return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) ? "yes" : "no";
   });
@@ -74,7 +71,7 @@ std::string why_not_as_meant(const std::string& source, const std::string& desti
 Status check_as_meant(std::string_view option, std::string_view text, const std::string& source,
                       const std::string& destination) {
   if (!source.ends_with('/') && text.find(':') == std::string_view::npos) return {};
-  const auto why = ask_apart(k_patience, [&] { return why_not_as_meant(source, destination); });
+  const auto why = ask_apart(k_ask_patience, [&] { return why_not_as_meant(source, destination); });
   if (!why || why->empty()) return {};
   return marked(option, text, {0, text.size()}, {EINVAL, *why});
 }

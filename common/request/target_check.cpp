@@ -18,11 +18,6 @@ struct Found {
   bool is_directory = false;
 };
 
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
-
 bool becomes_archive(const OutputItem& item) {
   return item.pack || (!archive_suffix(item.target).empty() && archive_suffix(item.source).empty());
 }

@@ -16,6 +16,9 @@ bool has_suffix(std::string_view path, std::string_view suffix);
 // Returns "/a" for "/a/b", and "/" for "/a" and for a name alone.
 std::string parent_of(const std::string& path);
 
+// Returns "/a" for "/a//", and "/" for "//".
+std::string without_slashes(std::string path);
+
 // Returns the <NAME> of NODESTAGE_DATASET_<NAME>: in upper case, with '_' for every character other
 // than A-Z 0-9, and before a leading digit.
 std::string variable_name(std::string_view text);

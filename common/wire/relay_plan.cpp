@@ -21,11 +21,6 @@ struct PlanRecord {
 };
 static_assert(std::is_trivially_copyable_v<PlanRecord>);
 
-Status put(int fd, std::span<const std::byte> data, std::size_t offset) {
-  const Status written = pwrite_all(fd, data, offset);
-  return written ? Status() : system_error("relay plan", written.error().code);
-}
-
 }  // namespace
 
 Status write_relay_plan(int fd, const RelayPlan& plan) {
@@ -37,8 +32,9 @@ Status write_relay_plan(int fd, const RelayPlan& plan) {
   set_field(record.address, plan.address);
   set_field(record.why, plan.why);
   constexpr std::size_t k_body = offsetof(PlanRecord, port);
-  TRY(put(fd, bytes_of(record).subspan(k_body), k_body));
-  return put(fd, bytes_of(record).first(k_body), 0);
+  constexpr const char* k_relay_plan = "relay plan";
+  TRY(pwrite_all(fd, bytes_of(record).subspan(k_body), k_body, k_relay_plan));
+  return pwrite_all(fd, bytes_of(record).first(k_body), 0, k_relay_plan);
 }
 
 Result<RelayPlan> read_relay_plan(int fd) {

@@ -12,18 +12,14 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_claim_offset = offsetof(StatusHeader, claim);
-
-Status put(int fd, std::span<const std::byte> data, std::size_t offset) {
-  const Status written = pwrite_all(fd, data, offset);
-  return written ? Status() : system_error("space record", written.error().code);
-}
+constexpr const char* k_space_record = "space record";
 
 // Writes the body, then the serial that makes it valid.
 template <typename Record>
 Status put_with_serial(int fd, const Record& record, std::size_t end, std::size_t offset) {
   constexpr std::size_t k_body = sizeof record.serial;
-  TRY(put(fd, bytes_of(record).first(end).subspan(k_body), offset + k_body));
-  return put(fd, bytes_of(record.serial), offset);
+  TRY(pwrite_all(fd, bytes_of(record).first(end).subspan(k_body), offset + k_body, k_space_record));
+  return pwrite_all(fd, bytes_of(record.serial), offset, k_space_record);
 }
 
 // All zeros if it is not there as a whole.
@@ -31,7 +27,7 @@ template <typename Record>
 Result<Record> get(int fd, std::size_t offset) {
   Record record{};
   const auto count = pread_all(fd, bytes_of(record), offset);
-  if (!count) return system_error("space record", count.error().code);
+  if (!count) return system_error(k_space_record, count.error().code);
   return *count == sizeof record ? record : Record{};
 }
 
@@ -63,14 +59,16 @@ Amount free_on(int fd) {
 
 Status write_space_claim(int status_fd, const SpaceClaim& claim) {
   constexpr std::size_t k_spare = offsetof(SpaceClaim, with_spare);  // to the record's end
-  TRY(put(status_fd, bytes_of(claim).subspan(k_spare), k_claim_offset + k_spare));
+  TRY(pwrite_all(status_fd, bytes_of(claim).subspan(k_spare), k_claim_offset + k_spare,
+                 k_space_record));
   return put_with_serial(status_fd, claim, offsetof(SpaceClaim, written), k_claim_offset);
 }
 
 Status write_space_written(int status_fd, const Amount& written) {
   const SpaceClaim claim{0, {}, {}, written, 0};
   constexpr std::size_t k_begin = offsetof(SpaceClaim, written);
-  return put(status_fd, bytes_of(claim).subspan(k_begin, sizeof written), k_claim_offset + k_begin);
+  return pwrite_all(status_fd, bytes_of(claim).subspan(k_begin, sizeof written),
+                    k_claim_offset + k_begin, k_space_record);
 }
 
 Result<SpaceClaim> read_space_claim(int status_fd) {

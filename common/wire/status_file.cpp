@@ -12,14 +12,11 @@ namespace {
 // Long ago: what is in the place of an item that was not staged is the job's.
 constexpr std::uint64_t k_not_staged = 1;
 
-Status write_at(int fd, std::span<const std::byte> data, std::size_t offset) {
-  const Status written = pwrite_all(fd, data, offset);
-  return written ? Status() : system_error("status file", written.error().code);
-}
+constexpr const char* k_status_file = "status file";
 
 Result<std::size_t> read_at(int fd, std::span<std::byte> into, std::size_t offset) {
   auto count = pread_all(fd, into, offset);
-  if (!count) return system_error("status file", count.error().code);
+  if (!count) return system_error(k_status_file, count.error().code);
   return count;
 }
 
@@ -54,18 +51,18 @@ void bound_numbers(ItemRecord& item) {
 }  // namespace
 
 Status write_status_header(int fd, const StatusHeader& header) {
-  return write_at(fd, bytes_of(header).first(offsetof(StatusHeader, claim)), 0);
+  return pwrite_all(fd, bytes_of(header).first(offsetof(StatusHeader, claim)), 0, k_status_file);
 }
 
 Status write_status_environment(int fd, const std::vector<std::string>& environment) {
   std::string area;
   for (const auto& variable : environment) area.append(variable).push_back('\0');
   if (area.size() > k_max_environment_bytes) return Error{E2BIG, "too many or too long variables"};
-  return write_at(fd, std::as_bytes(std::span(area)), k_environment_offset);
+  return pwrite_all(fd, std::as_bytes(std::span(area)), k_environment_offset, k_status_file);
 }
 
 Status write_status_item(int fd, std::size_t index, const ItemRecord& item) {
-  return write_at(fd, bytes_of(item), k_items_offset + index * sizeof item);
+  return pwrite_all(fd, bytes_of(item), k_items_offset + index * sizeof item, k_status_file);
 }
 
 Result<WorkerStatus> read_worker_status(int fd) {

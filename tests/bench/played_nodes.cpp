@@ -120,7 +120,7 @@ class Receiving : public std::enable_shared_from_this<Receiving> {
   OnCredential on_credential_;
 };
 
-std::string node_name(std::size_t number) {
+std::string played_name(std::size_t number) {
   std::array<char, 16> name{};
   std::snprintf(name.data(), name.size(), "c%04zu", number);
   return name.data();
@@ -161,7 +161,7 @@ PlayedNodes::PlayedNodes(asio::io_context& io, Job job, PlayedCredentials creden
         job_.net + "." + std::to_string(number / 250) + "." + std::to_string(number % 250 + 1);
     by_address_[address] = nodes_.size();
     Node& node = nodes_.emplace_back();
-    node.name = node_name(number);
+    node.name = played_name(number);
     node.address = asio::ip::make_address(address);
   }
 }

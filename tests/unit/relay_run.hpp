@@ -25,10 +25,9 @@
 #include "daemon/worker/relay/relay.hpp"
 #include "daemon/worker/spool/board.hpp"
 #include "scratch.hpp"
+#include "tests/unit/sizes.hpp"
 
 namespace nodestage {
-
-inline constexpr std::uint64_t k_mib = 1ULL << 20;
 
 // A safety net, never part of what is tested.
 inline bool in_time(const std::function<bool()>& is_done) {

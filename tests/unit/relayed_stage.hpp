@@ -6,11 +6,11 @@
 #include "common/os/mounts.hpp"
 #include "fake_relay.hpp"
 #include "stage_run.hpp"
+#include "tests/unit/sizes.hpp"
 #include "texts.hpp"
 
 namespace nodestage {
 
-inline constexpr std::uint64_t k_mib = 1 << 20;
 inline constexpr std::uint64_t k_head = 2 * k_mib;  // what recognizing a source reads of it
 
 inline std::string type_of_file_system(const std::string& path) {

@@ -30,7 +30,7 @@ std::vector<std::string> libarchives_of(const std::string& path) {
                   [](Decoder& decoder) { return open_stream_entries(Container::cpio, decoder); });
 }
 
-void check_agreement(const std::string& path, const std::string& how) {
+void check_cpio_agreement(const std::string& path, const std::string& how) {
   INFO(how);
   const auto ours = ours_of(path);
   const auto others = libarchives_of(path);
@@ -41,7 +41,7 @@ void check_agreement(const std::string& path, const std::string& how) {
     CHECK(ours[i] == others[i]);
 }
 
-constexpr const char* k_tree =
+constexpr const char* k_cpio_tree =
     "mkdir -p t/sub/empty && cd t && echo one > one && : > nothing && seq 300000 > numbers && "
     "ln one hard && ln one sub/hard && ln -s one soft && mkfifo pipe && chmod 4750 one && "
     "chmod 1777 sub && : > none && ln none none2 && echo out > out && ln out ../partner && "
@@ -51,7 +51,7 @@ constexpr const char* k_tree =
     "head -c 5000 /dev/urandom > random; cd ..";
 
 void make_tree(const PieceRun& run) {
-  write_file(run.scratch / "make", k_tree);
+  write_file(run.scratch / "make", k_cpio_tree);
   REQUIRE(run.shell("bash make") == 0);
 }
 
@@ -96,7 +96,7 @@ std::vector<std::string> lines_of_bytes(const PieceRun& run, const std::string& 
   return ours_of(run.scratch / "a.cpio");
 }
 
-std::string last_of(const PieceRun& run, const std::string& archive) {
+std::string last_of_cpio(const PieceRun& run, const std::string& archive) {
   return lines_of_bytes(run, archive).back();
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("our cpio reader agrees with libarchive's on every writer's forms") {
         "bsdcpio --quiet -o0H odc", "bsdtar --format newc -nT- --null -cf-",
         "bsdtar --format odc -nT- --null -cf-", "bsdtar --format cpio -nT- --null -cf-"}) {
     REQUIRE(run.shell("find t -print0 | LC_ALL=C.UTF-8 " + how + " > x 2>/dev/null") == 0);
-    check_agreement(run.scratch / "x", how);
+    check_cpio_agreement(run.scratch / "x", how);
   }
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("our cpio reader agrees with libarchive's behind every coding") {
   REQUIRE(run.shell("find t -depth -print0 | cpio --quiet -o0H newc > x") == 0);
   for (const std::string coder : {"gzip", "bzip2", "xz -0", "zstd -q", "lz4 -q"}) {
     REQUIRE(run.shell(coder + " -c < x > y") == 0);
-    check_agreement(run.scratch / "y", coder);
+    check_cpio_agreement(run.scratch / "y", coder);
     CHECK(ours_of(run.scratch / "y") == ours_of(run.scratch / "x"));
   }
 }
@@ -206,13 +206,13 @@ TEST_CASE("a cpio that is cut off anywhere is told to be") {
     const std::size_t end = whole.find("TRAILER!!!") + 11;
     // All of the first header and of the end, and some places between.
     for (std::size_t cut = 32; cut <= end; cut += cut < 150 || cut + 50 > end ? 1 : 43) {
-      const std::string last = last_of(run, whole.substr(0, cut));
+      const std::string last = last_of_cpio(run, whole.substr(0, cut));
       INFO(form << " cut at " << cut << ": " << last);
       // Others fill the trailer's name, too.
       CHECK((cut == end && form == "odc" ? last == "end" : has(last, ": cut off after ")));
     }
-    CHECK(last_of(run, whole) == "end");
-    CHECK(last_of(run, whole + "behind it") == "end");
+    CHECK(last_of_cpio(run, whole) == "end");
+    CHECK(last_of_cpio(run, whole + "behind it") == "end");
   }
 }
 
@@ -220,9 +220,9 @@ TEST_CASE("headers of a cpio that lie are faults") {
   PieceRun run;
   const std::string whole = newc_of({{"f", "data"}, {"g", "more"}});
   const auto with = [&](std::size_t field, const std::string& value) {
-    return last_of(run, with_field(whole, field, value));
+    return last_of_cpio(run, with_field(whole, field, value));
   };
-  REQUIRE(last_of(run, whole) == "end");
+  REQUIRE(last_of_cpio(run, whole) == "end");
   for (std::size_t field = 0; field < 13; ++field) {
     for (const std::string value : {"-0000001", "0000000 ", "0000000g", "0x000001"})
       CHECK(has(with(field, value), "an invalid number"));
@@ -235,12 +235,12 @@ TEST_CASE("headers of a cpio that lie are faults") {
   CHECK(has(with(k_name_size, "FFFFFFFF"), "a name of 4294967295 bytes"));
   CHECK(has(with(k_name_size, "00010000"), "a name of 65536 bytes"));
   CHECK(has(with(k_name_size, "0000FFFF"), "cut off"));
-  CHECK(has(last_of(run, newc_of({{"l", std::string(4096, 'x'), 0120777}})),
+  CHECK(has(last_of_cpio(run, newc_of({{"l", std::string(4096, 'x'), 0120777}})),
             "a symbolic link of 4096 bytes"));
-  CHECK(last_of(run, newc_of({{"l", std::string(4095, 'x'), 0120777}})) == "end");
-  CHECK(has(last_of(run, newc({"f", "data"}) + "junk" + newc_of({})), "other data where"));
-  CHECK(has(last_of(run, newc({"f", "data"}) + std::string(512, '\0')), "other data where"));
-  CHECK(has(last_of(run, "nothing of the kind"), "not a cpio header"));
+  CHECK(last_of_cpio(run, newc_of({{"l", std::string(4095, 'x'), 0120777}})) == "end");
+  CHECK(has(last_of_cpio(run, newc({"f", "data"}) + "junk" + newc_of({})), "other data where"));
+  CHECK(has(last_of_cpio(run, newc({"f", "data"}) + std::string(512, '\0')), "other data where"));
+  CHECK(has(last_of_cpio(run, "nothing of the kind"), "not a cpio header"));
 }
 
 TEST_CASE("a name that is filled with NULs ends at the first") {
@@ -269,7 +269,7 @@ TEST_CASE("a wrong checksum (crc) is told, also of a file that nobody wants") {
     }
   }
   std::string wrong = whole;
-  CHECK(has(last_of(run, with_field(wrong, k_checksum, "00000000")), "a wrong checksum"));
+  CHECK(has(last_of_cpio(run, with_field(wrong, k_checksum, "00000000")), "a wrong checksum"));
 }
 
 TEST_CASE("which names of a cpio are one file") {
@@ -390,7 +390,7 @@ TEST_CASE("random damage of a cpio ends in a fault or the end") {
       std::string bad = whole;
       for (int i = 0; i < 3; ++i)
         bad[random() % end] = static_cast<char>(random() % 2 == 0 ? '0' + random() % 8 : random());
-      const std::string last = last_of(run, bad);
+      const std::string last = last_of_cpio(run, bad);
       INFO(form << " round " << round << ": " << last);
       CHECK((last == "end" || last.starts_with("fault: ")));
     }

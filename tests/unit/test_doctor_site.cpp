@@ -16,12 +16,14 @@ using namespace nodestage;
 
 namespace {
 
-SlurmConfig config(const std::string& name, const std::string& value) { return {{name, value}}; }
+SlurmConfig site_config(const std::string& name, const std::string& value) {
+  return {{name, value}};
+}
 
 }  // namespace
 
 TEST_CASE("doctor: private /tmp and the job directories") {
-  const SlurmConfig on = config("JobContainerType", "job_container/tmpfs");
+  const SlurmConfig on = site_config("JobContainerType", "job_container/tmpfs");
   const char* conf = "AutoBasePath=true BasePath=/var/lib/jc # x\nDirs=/tmp,/scratch\n";
   CHECK(judge_private_tmp({}, "", "/tmp").grade == Grade::ok);
   CHECK(judge_private_tmp(on, conf, "/localscratch").grade == Grade::ok);
@@ -30,15 +32,14 @@ TEST_CASE("doctor: private /tmp and the job directories") {
   CHECK(judge_private_tmp(on, conf, "/var/lib/jc/x").grade == Grade::problem);
   CHECK(judge_private_tmp(on, "basepath=/x/\n", "/tmp").grade == Grade::problem);
   CHECK(judge_private_tmp(on, conf, "").grade == Grade::warning);
-  CHECK(
-      judge_private_tmp(config("NamespaceType", "namespace/tmpfs"), "BasePath=/x\n", "/x").grade ==
-      Grade::problem);
+  CHECK(judge_private_tmp(site_config("NamespaceType", "namespace/tmpfs"), "BasePath=/x\n", "/x")
+            .grade == Grade::problem);
 }
 
 TEST_CASE("doctor: private /tmp of namespace/linux, whose file is YAML") {
-  const SlurmConfig on = config("NamespaceType", "namespace/linux");
+  const SlurmConfig on = site_config("NamespaceType", "namespace/linux");
   CHECK(private_tmp_file(on) == "namespace.yaml");
-  CHECK(private_tmp_file(config("JobContainerType", "job_container/tmpfs")) ==
+  CHECK(private_tmp_file(site_config("JobContainerType", "job_container/tmpfs")) ==
         "job_container.conf");
   const char* conf =
       "---\ndefaults:\n  auto_base_path: true\n  base_path: \"/var/lib/ns\"  # base_path: /c\n"
@@ -89,7 +90,7 @@ TEST_CASE("doctor: scripts of the site that name job directories") {
     return scratch / name;
   };
   const auto judged = [](const std::string& name, const std::string& value) {
-    return judge_scripts(config(name, value), "/localscratch");
+    return judge_scripts(site_config(name, value), "/localscratch");
   };
   const std::string sets =
       script("sets", "#!/bin/sh\necho \"export SLURM_TMPDIR=/localscratch/$SLURM_JOB_ID\"\n");
@@ -104,7 +105,7 @@ TEST_CASE("doctor: scripts of the site that name job directories") {
   CHECK(judged("EpilogSlurmctld", removes).empty());
   for (const char* name : {"TaskProlog", "Prolog", "Epilog"}) CHECK(judged(name, harmless).empty());
   for (const std::string none : {"(null)", "/nowhere"}) CHECK(judged("Epilog", none).empty());
-  CHECK(judge_scripts(config("Epilog", removes), "").empty());
+  CHECK(judge_scripts(site_config("Epilog", removes), "").empty());
 }
 
 TEST_CASE("doctor: the state of the node, with what to do") {

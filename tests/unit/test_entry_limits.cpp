@@ -20,7 +20,7 @@ std::string fault_of(const Entry& entry) {
   return within ? "" : within.error().text();
 }
 
-std::string deep(std::size_t depth) {
+std::string deep_archive(std::size_t depth) {
   std::string name;
   for (std::size_t i = 0; i < depth; ++i) name += "/d";
   return name;
@@ -32,7 +32,7 @@ TEST_CASE("what an archive may hold") {
   CHECK(fault_of(named("")).empty());
   CHECK(fault_of(named("./a//b/")).empty());
   CHECK(fault_of(named(std::string(255, 'n'))).empty());
-  CHECK(fault_of(named(deep(EntryLimits::k_depth))).empty());
+  CHECK(fault_of(named(deep_archive(EntryLimits::k_depth))).empty());
   CHECK(fault_of(named("l", Entry::Kind::symlink, "/any/where")).empty());
   CHECK(fault_of(named("l", Entry::Kind::symlink, std::string(4095, 'l'))).empty());
   CHECK(fault_of(named("h", Entry::Kind::hard_link, std::string(32'768, 'l'))).empty());
@@ -44,9 +44,9 @@ TEST_CASE("what it may not, in words") {
   CHECK(fault_of(named("d/" + std::string(256, 'n') + "/f"))
             .starts_with(
                 "a component of its name has 256 bytes, and file systems accept at most 255\n"));
-  CHECK(fault_of(named(deep(EntryLimits::k_depth + 1)))
+  CHECK(fault_of(named(deep_archive(EntryLimits::k_depth + 1)))
             .starts_with("it is 1,001 directories deep, and at most 1,000 are accepted\n"));
-  CHECK(fault_of(named(deep(EntryLimits::k_name_bytes)))
+  CHECK(fault_of(named(deep_archive(EntryLimits::k_name_bytes)))
             .starts_with("its name has 65,536 bytes, and at most 32,768 are accepted\n"));
   CHECK(fault_of(named("l", Entry::Kind::symlink)).starts_with("is a link with an empty target\n"));
   CHECK(

@@ -6,6 +6,7 @@
 #include "daemon/worker/decode/gzip_parts.hpp"
 #include "daemon/worker/decode/part_decoding.hpp"
 #include "gzip_bytes.hpp"
+#include "tests/unit/sizes.hpp"
 
 using namespace nodestage;
 using gzip_bytes::k_packed;
@@ -331,7 +332,6 @@ TEST_CASE("gzip in chunks: a match from before the member's beginning is damage"
 TEST_CASE("gzip in chunks: neither small files nor text, and not with one thread") {
   if (!Inflater::can_begin_between()) return;  // a build with zlib
   DecodeRun run;
-  constexpr std::size_t k_mib = std::size_t{1} << 20;
   const auto threads = [&](const DecoderLimits& limits) {
     RateLimit rate(-1);
     Meter meter(rate, run.stop);

@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "common/text/human.hpp"
+#include "tests/unit/sizes.hpp"
 
 using namespace nodestage;
 
@@ -26,7 +27,6 @@ TEST_CASE("bytes") {
 }
 
 TEST_CASE("two amounts that differ look as if they did") {
-  constexpr std::uint64_t k_gib = 1 << 30;
   using Pair = std::pair<std::string, std::string>;
   CHECK(human_bytes_apart(k_gib, k_gib) == Pair("1.0 GiB", "1.0 GiB"));
   CHECK(human_bytes_apart(2 * k_gib, k_gib) == Pair("2.0 GiB", "1.0 GiB"));

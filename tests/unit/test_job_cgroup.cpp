@@ -19,21 +19,21 @@ namespace {
 constexpr CgroupVersion k_one = CgroupVersion::one;
 constexpr CgroupVersion k_two = CgroupVersion::two;
 
-void write(const fs::path& path, const std::string& text) {
+void put_text(const fs::path& path, const std::string& text) {
   fs::create_directories(path.parent_path());
   std::ofstream(path) << text;
 }
 
 // A host with one hierarchy for memory, as files of a scratch directory.
-struct Host {
-  explicit Host(const std::string& type) {
-    write(proc + "/self/mountinfo", "30 24 0:26 / " + (scratch / "cg") + " rw - " + type + " x " +
-                                        (type == "cgroup" ? "rw,memory" : "rw") + "\n");
+struct JobHost {
+  explicit JobHost(const std::string& type) {
+    put_text(proc + "/self/mountinfo", "30 24 0:26 / " + (scratch / "cg") + " rw - " + type +
+                                           " x " + (type == "cgroup" ? "rw,memory" : "rw") + "\n");
   }
   // A process in that cgroup.
   void process(int pid, const std::string& text, const std::string& cgroup) const {
     fs::create_directories(scratch / ("cg" + cgroup));
-    write(proc + "/" + std::to_string(pid) + "/cgroup", text + cgroup + "\n");
+    put_text(proc + "/" + std::to_string(pid) + "/cgroup", text + cgroup + "\n");
   }
   [[nodiscard]] std::string found_by(std::uint32_t owner) const {
     const JobCgroups cgroups = find_job_cgroups({{5, 1000}}, proc, owner);
@@ -69,7 +69,7 @@ TEST_CASE("a job's cgroup is known by Slurm's form of its path") {
 }
 
 TEST_CASE("version 1: the external step's is taken before those that end earlier") {
-  const Host host("cgroup");
+  const JobHost host("cgroup");
   CHECK(host.found().empty());
   host.process(7, "4:memory:", "/slurm/uid_1000/job_6/step_extern");
   host.process(8, "4:memory:", "/user.slice");
@@ -85,7 +85,7 @@ TEST_CASE("version 1: the external step's is taken before those that end earlier
 }
 
 TEST_CASE("version 2: a task's is taken") {
-  const Host host("cgroup2");
+  const JobHost host("cgroup2");
   const std::string job = "/system.slice/slurmstepd.scope/job_5";
   host.process(9, "0::", job + "/step_extern/slurm");
   CHECK(host.found().empty());
@@ -94,7 +94,7 @@ TEST_CASE("version 2: a task's is taken") {
 }
 
 TEST_CASE("one look finds those of several jobs, each the step that lasts longest") {
-  const Host host("cgroup");
+  const JobHost host("cgroup");
   host.process(7, "4:memory:", "/slurm/uid_1000/job_6/step_0");
   host.process(8, "4:memory:", "/slurm/uid_1000/job_5/step_extern");
   host.process(9, "4:memory:", "/slurm/uid_1000/job_6/step_batch");
@@ -108,7 +108,7 @@ TEST_CASE("one look finds those of several jobs, each the step that lasts longes
 }
 
 TEST_CASE("a cgroup of that name which is not root's is none of the job's") {
-  const Host host("cgroup2");
+  const JobHost host("cgroup2");
   host.process(9, "0::", "/user.slice/slurmstepd.scope/job_5/step_0/user/task_0");
   // On version 2, what is in a step's cgroup ends with that step.
   CHECK(host.found_by(::geteuid()).empty());
@@ -143,8 +143,8 @@ TEST_CASE("a worker learns that the step had ended whose cgroup it was to enter"
 TEST_CASE("kills for lack of memory are counted") {
   const Scratch scratch;
   CHECK(out_of_memory_kills(scratch.path()) == 0);
-  write(scratch.path() / "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+  put_text(scratch.path() / "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
   CHECK(out_of_memory_kills(scratch.path()) == 3);
-  write(scratch.path() / "memory.events", "low 0\noom 5\noom_kill 4\n");
+  put_text(scratch.path() / "memory.events", "low 0\noom 5\noom_kill 4\n");
   CHECK(out_of_memory_kills(scratch.path()) == 4);
 }

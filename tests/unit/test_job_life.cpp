@@ -12,7 +12,7 @@ using namespace nodestage;
 
 namespace {
 
-constexpr std::uint32_t k_job = 7;
+constexpr std::uint32_t k_life_job = 7;
 constexpr std::uint32_t k_other = 3;
 
 // As in job_table.cpp; '-': forgotten.
@@ -49,13 +49,13 @@ void bring_to(JobSite& site, char state, bool spans_nodes = false) {
     site.pass(std::chrono::seconds(2));  // so that the next daemon knows which came first
   }
   const Begin begin =
-      spans_nodes || state == 'a' ? site.shared_request(k_job) : site.request(k_job);
+      spans_nodes || state == 'a' ? site.shared_request(k_life_job) : site.request(k_life_job);
   REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
   if (is_after('r') && state != 'x')
     stage(site, state == 'f' ? WorkerPhase::failed : WorkerPhase::done);
-  if (state == 'a') site.hear_from_first(k_job, {Verdict::ready, "", {}, false, {}});
-  if (is_after('a')) site.wait(k_job);
-  if (is_after('x')) site.end(k_job);
+  if (state == 'a') site.hear_from_first(k_life_job, {Verdict::ready, "", {}, false, {}});
+  if (is_after('a')) site.wait(k_life_job);
+  if (is_after('x')) site.end(k_life_job);
   if (state == 'x') CHECK(site.workers.killed.size() == 1);
   if (state == 'h') {
     site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
@@ -64,7 +64,7 @@ void bring_to(JobSite& site, char state, bool spans_nodes = false) {
     site.workers.end(WorkerTask::measure);
   }
   site.pass(std::chrono::milliseconds(0));
-  REQUIRE(letter_of(site.state_of(k_job)) == state);
+  REQUIRE(letter_of(site.state_of(k_life_job)) == state);
 }
 
 struct Event {
@@ -74,21 +74,21 @@ struct Event {
 
 const std::vector<Event>& events() {
   static const std::vector<Event> k_events = {
-      {'b', [](JobSite& site) { site.jobs->begin(site.request(k_job)); }},
+      {'b', [](JobSite& site) { site.jobs->begin(site.request(k_life_job)); }},
       {'n',
        [](JobSite& site) {
-         REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_job, 1))));
-         const std::string next = site.state_of(k_job, 1);
+         REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_life_job, 1))));
+         const std::string next = site.state_of(k_life_job, 1);
          const bool is_there =
              next == "staging" || next == "queued" || next == "waiting for the job directory";
          CHECK(is_there);
        }},
-      {'w', [](JobSite& site) { site.wait(k_job); }},
+      {'w', [](JobSite& site) { site.wait(k_life_job); }},
       {'x',
        [](JobSite& site) {
-         site.jobs->exited({k_job, 0, 256});
+         site.jobs->exited({k_life_job, 0, 256});
        }},
-      {'e', [](JobSite& site) { site.end(k_job); }},
+      {'e', [](JobSite& site) { site.end(k_life_job); }},
       {'D',
        [](JobSite& site) {
          site.workers.say(WorkerTask::stage, WorkerPhase::done);
@@ -112,11 +112,11 @@ const std::vector<Event>& events() {
        }},
       {'v',
        [](JobSite& site) {
-         site.hear_from_first(k_job, {Verdict::failed, "n2", {}, false, {}});
+         site.hear_from_first(k_life_job, {Verdict::failed, "n2", {}, false, {}});
        }},
       {'k',
        [](JobSite& site) {
-         site.hear_from_first(k_job, {Verdict::ready, "", {}, true, 0});
+         site.hear_from_first(k_life_job, {Verdict::ready, "", {}, true, 0});
        }},
       {'s', [](JobSite& site) { site.jobs->settings_changed(); }},
       {'d', [](JobSite& site) { site.start_daemon(); }},
@@ -161,7 +161,7 @@ TEST_CASE("each event in each state") {
       JobSite site;
       bring_to(site, from[0]);
       event.happen(site);
-      seen += letter_of(site.state_of(k_job));
+      seen += letter_of(site.state_of(k_life_job));
     }
     CAPTURE(from);
     CHECK(seen == after);
@@ -173,9 +173,9 @@ TEST_CASE("what the first node says of all nodes is what a step on another one h
     CAPTURE(static_cast<int>(verdict));
     JobSite site;
     bring_to(site, 'r', true);
-    CHECK(site.wait(k_job) != 0);
+    CHECK(site.wait(k_life_job) != 0);
     CHECK(std::holds_alternative<Progress>(site.answers.back()));
-    site.hear_from_first(k_job, {verdict, "n2 has no space left", {}, false, {}});
+    site.hear_from_first(k_life_job, {verdict, "n2 has no space left", {}, false, {}});
     CHECK(std::holds_alternative<Ready>(site.answers.back()) == (verdict == Verdict::ready));
     if (verdict != Verdict::failed) continue;
     REQUIRE(std::holds_alternative<Failed>(site.answers.back()));
@@ -186,16 +186,16 @@ TEST_CASE("what the first node says of all nodes is what a step on another one h
 TEST_CASE("a step hears at once that another node has failed, though this one still stages") {
   JobSite site;
   bring_to(site, 's', true);
-  CHECK(site.wait(k_job) != 0);
-  site.hear_from_first(k_job, {Verdict::failed, "n2", {}, false, {}});
+  CHECK(site.wait(k_life_job) != 0);
+  site.hear_from_first(k_life_job, {Verdict::failed, "n2", {}, false, {}});
   CHECK(std::holds_alternative<Failed>(site.answers.back()));
-  CHECK(site.state_of(k_job) == "staging");
+  CHECK(site.state_of(k_life_job) == "staging");
 }
 
 TEST_CASE("a first node that says nothing is knocked at, and the job fails with its name") {
   JobSite site;
   bring_to(site, 'r', true);
-  site.wait(k_job);
+  site.wait(k_life_job);
   for (int i = 0; i < 4; ++i) site.pass(std::chrono::seconds(site.config.peer.begin_wait_s));
   REQUIRE(site.peers.probed.size() == 1);
   CHECK(site.peers.probed[0].first == "n0");
@@ -207,11 +207,11 @@ TEST_CASE("a first node that says nothing is knocked at, and the job fails with 
 TEST_CASE("the directory of the next run is not taken for results that were taken away") {
   JobSite site;
   bring_to(site, 'h');
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_job, 1))));
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_life_job, 1))));
   std::filesystem::remove_all(site.scratch / ".nodestage/hold/7.0");
   site.start_daemon();
   CHECK(std::filesystem::exists(site.scratch / "alice.7.0"));
-  CHECK(site.state_of(k_job, 1) == "staging");
+  CHECK(site.state_of(k_life_job, 1) == "staging");
   CHECK(site.trees("hold") == 0);
 }
 
@@ -219,14 +219,14 @@ TEST_CASE("a node that never heard how the job ended delivers after a restart, t
   JobSite site;
   bring_to(site, 'a');
   site.pass(std::chrono::hours(1));
-  REQUIRE(site.state_of(k_job) == "staging out");
+  REQUIRE(site.state_of(k_life_job) == "staging out");
   site.start_daemon();
-  CHECK(site.state_of(k_job) == "ending");
+  CHECK(site.state_of(k_life_job) == "ending");
   site.pass(std::chrono::hours(1));
-  CHECK(site.state_of(k_job) == "staging out");
+  CHECK(site.state_of(k_life_job) == "staging out");
   REQUIRE(site.workers.say(WorkerTask::stage_out, WorkerPhase::done));
   REQUIRE(site.workers.end(WorkerTask::stage_out));
-  CHECK(site.state_of(k_job) == "");
+  CHECK(site.state_of(k_life_job) == "");
 }
 
 TEST_CASE("a worker that the daemon lost is not looked for again") {
@@ -235,25 +235,25 @@ TEST_CASE("a worker that the daemon lost is not looked for again") {
   CHECK(site.journal.load().records.at(0).worker.pid != 0);
   site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
   site.start_daemon();
-  CHECK(site.state_of(k_job) == "held");
+  CHECK(site.state_of(k_life_job) == "held");
   CHECK(site.journal.load().records.at(0).worker.pid == 0);
 }
 
 TEST_CASE("a job that cannot be noted as ready fails, and says so") {
   JobSite site;
-  site.jobs->begin(site.request(k_job));
+  site.jobs->begin(site.request(k_life_job));
   std::filesystem::remove_all(site.scratch / "state/jobs");
-  site.wait(k_job);
+  site.wait(k_life_job);
   stage(site, WorkerPhase::done);
-  CHECK(site.state_of(k_job) == "failed");
+  CHECK(site.state_of(k_life_job) == "failed");
   REQUIRE(std::holds_alternative<Failed>(site.answers.back()));
   CHECK(std::get<Failed>(site.answers.back()).cause.find("its journal") != std::string::npos);
 }
 
 TEST_CASE("a step is answered when the data are there, and once") {
   JobSite site;
-  site.jobs->begin(site.request(k_job));
-  const Ticket ticket = site.wait(k_job);
+  site.jobs->begin(site.request(k_life_job));
+  const Ticket ticket = site.wait(k_life_job);
   CHECK(ticket != 0);
   REQUIRE(site.answers.size() == 1);
   CHECK(std::holds_alternative<Progress>(site.answers[0]));
@@ -267,8 +267,8 @@ TEST_CASE("a step is answered when the data are there, and once") {
 
 TEST_CASE("a step that went away gets no more answers") {
   JobSite site;
-  site.jobs->begin(site.request(k_job));
-  site.jobs->leave(site.wait(k_job));
+  site.jobs->begin(site.request(k_life_job));
+  site.jobs->leave(site.wait(k_life_job));
   stage(site, WorkerPhase::done);
   CHECK(site.answers.size() == 1);
 }
@@ -280,8 +280,8 @@ TEST_CASE("a worker that cannot be started fails the job, and gives its place to
   site.jobs->begin(site.request(k_other));
   CHECK(site.state_of(k_other) == "failed");
   site.workers.is_refusing = false;
-  site.jobs->begin(site.request(k_job));
-  CHECK(site.state_of(k_job) == "staging");
+  site.jobs->begin(site.request(k_life_job));
+  CHECK(site.state_of(k_life_job) == "staging");
 }
 
 TEST_CASE("nothing is left of a job that ran, and the epilog's answer says so") {
@@ -295,7 +295,7 @@ TEST_CASE("nothing is left of a job that ran, and the epilog's answer says so") 
   CHECK(site.trees("hold") == 0);
   CHECK(site.trees("trash") == 1);
   CHECK(site.journal.load().records.empty());
-  CHECK(site.jobs->reports(k_job, 0).size() == 1);
+  CHECK(site.jobs->reports(k_life_job, 0).size() == 1);
 }
 
 TEST_CASE(
@@ -305,7 +305,7 @@ TEST_CASE(
   site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
   REQUIRE(std::holds_alternative<Ended>(site.answers.back()));
   CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::background);
-  CHECK(site.state_of(k_job) == "staging out");
+  CHECK(site.state_of(k_life_job) == "staging out");
   CHECK(site.trees("hold") == 1);
 }
 
@@ -330,14 +330,14 @@ TEST_CASE("held results are tried again, warned of, and removed after the notice
     }
     const auto* notice = site.workers.find(WorkerTask::notice);
     if (notice == nullptr) continue;
-    CHECK(site.state_of(k_job) != "");
+    CHECK(site.state_of(k_life_job) != "");
     last_notice = notice->request;
     is_warned |= site.journal.load().records.at(0).hold.warned_at != 0;
     site.workers.end(WorkerTask::notice);
   }
   CHECK(tries > 3);
   CHECK(is_warned);
-  CHECK(site.state_of(k_job) == "");
+  CHECK(site.state_of(k_life_job) == "");
   CHECK(last_notice.find("removed") != std::string::npos);
   CHECK(site.trees("hold") == 0);
 }
@@ -349,17 +349,17 @@ TEST_CASE("results whose move to the hold area was lost with the power are found
   REQUIRE(site.journal.load().records.at(0).in_hold);
   std::filesystem::rename(site.scratch / ".nodestage/hold/7.0", site.scratch / "alice.7.0");
   site.start_daemon();
-  CHECK(site.state_of(k_job) == "staging out");
+  CHECK(site.state_of(k_life_job) == "staging out");
   CHECK_FALSE(site.journal.load().records.at(0).in_hold);
   site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
   site.workers.end(WorkerTask::stage_out);
-  CHECK(site.state_of(k_job) == "");
+  CHECK(site.state_of(k_life_job) == "");
   CHECK_FALSE(std::filesystem::exists(site.scratch / "alice.7.0"));
 }
 
 TEST_CASE("a node tells the job's first one while it makes an environment") {
   JobSite site;
-  site.jobs->begin(site.shared_request(k_job));
+  site.jobs->begin(site.shared_request(k_life_job));
   ItemRecord item{};
   item.state = static_cast<std::uint32_t>(ItemState::working);
   const auto last_note = [&site] {
@@ -367,9 +367,9 @@ TEST_CASE("a node tells the job's first one while it makes an environment") {
     REQUIRE_FALSE(site.peers.sent.empty());
     return std::get<NodeNote>(site.peers.sent.back().body);
   };
-  REQUIRE(site.workers.say(WorkerTask::stage, k_job, WorkerPhase::working, {item}));
+  REQUIRE(site.workers.say(WorkerTask::stage, k_life_job, WorkerPhase::working, {item}));
   CHECK((last_note().waits & k_is_in_use) == 0);
   item.flags = k_item_venv;
-  REQUIRE(site.workers.say(WorkerTask::stage, k_job, WorkerPhase::working, {item}));
+  REQUIRE(site.workers.say(WorkerTask::stage, k_life_job, WorkerPhase::working, {item}));
   CHECK((last_note().waits & k_is_in_use) != 0);
 }

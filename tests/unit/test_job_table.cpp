@@ -32,14 +32,14 @@ std::vector<JobState> followers(JobState from) {
   return found;
 }
 
-struct Site {
+struct TableSite {
   Scratch scratch;
   Loop loop = std::move(*Loop::create());
   Result<Journal> journal = Journal::open(scratch / "state");
   Counters counters;
   JobTable table{loop, *journal, counters};
 
-  Site() { spdlog::set_level(spdlog::level::off); }
+  TableSite() { spdlog::set_level(spdlog::level::off); }
 
   static JobRecord record(std::uint32_t job, std::uint32_t restart = 0) {
     JobRecord record;
@@ -81,19 +81,19 @@ TEST_CASE("what was staged or has failed is not staged again, and an ending job 
 }
 
 TEST_CASE("a new job is in the journal, or nowhere") {
-  Site site;
-  const auto added = site.table.add(Site::record(1));
+  TableSite site;
+  const auto added = site.table.add(TableSite::record(1));
   REQUIRE(added);
   CHECK(site.table.find({1, 0}) == *added);
   CHECK(site.on_disk() == 1);
   site.lose_disk();
-  CHECK_FALSE(site.table.add(Site::record(2)));
+  CHECK_FALSE(site.table.add(TableSite::record(2)));
   CHECK(site.table.find({2, 0}) == nullptr);
 }
 
 TEST_CASE("a forgotten job is forgotten by the journal too") {
-  Site site;
-  REQUIRE(site.table.add(Site::record(1)));
+  TableSite site;
+  REQUIRE(site.table.add(TableSite::record(1)));
   site.table.forget({1, 0});
   CHECK(site.table.find({1, 0}) == nullptr);
   CHECK(site.on_disk() == 0);
@@ -101,8 +101,8 @@ TEST_CASE("a forgotten job is forgotten by the journal too") {
 }
 
 TEST_CASE("the next daemon has all jobs, the oldest first") {
-  Site first;
-  for (const std::uint32_t job : {3U, 1U, 2U}) REQUIRE(first.table.add(Site::record(job)));
+  TableSite first;
+  for (const std::uint32_t job : {3U, 1U, 2U}) REQUIRE(first.table.add(TableSite::record(job)));
   JobTable second(first.loop, *first.journal, first.counters);
   CHECK(second.load() == std::vector<JobKey>{{1, 0}, {2, 0}, {3, 0}});
   REQUIRE(second.find({2, 0}) != nullptr);
@@ -110,10 +110,10 @@ TEST_CASE("the next daemon has all jobs, the oldest first") {
 }
 
 TEST_CASE("a job's steps and its epilog mean its newest run") {
-  Site site;
+  TableSite site;
   for (const std::uint32_t restart : {0U, 2U, 1U})
-    REQUIRE(site.table.add(Site::record(7, restart)));
-  REQUIRE(site.table.add(Site::record(8)));
+    REQUIRE(site.table.add(TableSite::record(7, restart)));
+  REQUIRE(site.table.add(TableSite::record(8)));
   REQUIRE(site.table.find_live(7) != nullptr);
   CHECK(site.table.find_live(7)->begin.restart == 2);
   site.table.set_state(*site.table.find({7, 2}), JobState::gone);
@@ -123,8 +123,8 @@ TEST_CASE("a job's steps and its epilog mean its newest run") {
 }
 
 TEST_CASE("a state that may not follow is refused") {
-  Site site;
-  JobRecord& record = **site.table.add(Site::record(1));
+  TableSite site;
+  JobRecord& record = **site.table.add(TableSite::record(1));
   site.table.change(record, JobState::held);
   site.table.change(record, JobState::staging);
   CHECK(record.state == JobState::held);
@@ -132,8 +132,8 @@ TEST_CASE("a state that may not follow is refused") {
 }
 
 TEST_CASE("the first time in a state counts") {
-  Site site;
-  JobRecord& record = **site.table.add(Site::record(1));
+  TableSite site;
+  JobRecord& record = **site.table.add(TableSite::record(1));
   site.table.set_state(record, JobState::queued);
   CHECK(record.times.staging == 0);
   site.table.set_state(record, JobState::staging);
@@ -145,8 +145,8 @@ TEST_CASE("the first time in a state counts") {
 }
 
 TEST_CASE("what the journal lacks is known, until it is written or forgotten") {
-  Site site;
-  JobRecord& record = **site.table.add(Site::record(1));
+  TableSite site;
+  JobRecord& record = **site.table.add(TableSite::record(1));
   CHECK_FALSE(site.table.unsaved({1, 0}));
   site.lose_disk();
   CHECK_FALSE(site.table.save_now(record));

@@ -9,7 +9,7 @@ using namespace nodestage;
 
 namespace {
 
-constexpr std::uint32_t k_job = 7;
+constexpr std::uint32_t k_held_job = 7;
 
 bool is_accepted(const Message& answer) { return std::holds_alternative<Accepted>(answer); }
 
@@ -17,30 +17,30 @@ bool is_accepted(const Message& answer) { return std::holds_alternative<Accepted
 
 TEST_CASE("a run that could not make way at first does so later, and its results are delivered") {
   JobSite site;
-  REQUIRE(is_accepted(site.jobs->begin(site.request(k_job))));
+  REQUIRE(is_accepted(site.jobs->begin(site.request(k_held_job))));
   REQUIRE(site.workers.say(WorkerTask::stage, WorkerPhase::done));
   REQUIRE(site.workers.end(WorkerTask::stage));
-  site.wait(k_job);
+  site.wait(k_held_job);
   // Something is in the way of what is moved there.
-  const std::string held = site.scratch / (".nodestage/hold/" + std::to_string(k_job) + ".0");
+  const std::string held = site.scratch / (".nodestage/hold/" + std::to_string(k_held_job) + ".0");
   std::filesystem::create_directories(held + "/full");
-  CHECK_FALSE(is_accepted(site.jobs->begin(site.request(k_job, 1))));
-  CHECK(site.state_of(k_job) == "ready");
+  CHECK_FALSE(is_accepted(site.jobs->begin(site.request(k_held_job, 1))));
+  CHECK(site.state_of(k_held_job) == "ready");
   std::filesystem::remove_all(held);
-  CHECK(is_accepted(site.jobs->begin(site.request(k_job, 1))));
-  CHECK(site.state_of(k_job) == "staging out");
+  CHECK(is_accepted(site.jobs->begin(site.request(k_held_job, 1))));
+  CHECK(site.state_of(k_held_job) == "staging out");
   CHECK(site.workers.find(WorkerTask::stage_out) != nullptr);
 }
 
 TEST_CASE("the epilog of a run that could not make way ends that run") {
   JobSite site;
-  REQUIRE(is_accepted(site.jobs->begin(site.request(k_job))));
+  REQUIRE(is_accepted(site.jobs->begin(site.request(k_held_job))));
   REQUIRE(site.workers.say(WorkerTask::stage, WorkerPhase::done));
   REQUIRE(site.workers.end(WorkerTask::stage));
-  site.wait(k_job);
-  std::filesystem::create_directories(site.scratch /
-                                      (".nodestage/hold/" + std::to_string(k_job) + ".0/full"));
-  CHECK_FALSE(is_accepted(site.jobs->begin(site.request(k_job, 1))));
-  CHECK(site.end(k_job) != 0);
-  CHECK(site.state_of(k_job) == "staging out");
+  site.wait(k_held_job);
+  std::filesystem::create_directories(
+      site.scratch / (".nodestage/hold/" + std::to_string(k_held_job) + ".0/full"));
+  CHECK_FALSE(is_accepted(site.jobs->begin(site.request(k_held_job, 1))));
+  CHECK(site.end(k_held_job) != 0);
+  CHECK(site.state_of(k_held_job) == "staging out");
 }

@@ -7,24 +7,24 @@ using namespace nodestage;
 
 namespace {
 
-constexpr std::uint32_t k_job = 7;
+constexpr std::uint32_t k_measured_job = 7;
 
 }  // namespace
 
 TEST_CASE("held results are measured again at each try, and while none is made") {
   JobSite site;
-  site.jobs->begin(site.request(k_job));
+  site.jobs->begin(site.request(k_measured_job));
   REQUIRE(site.workers.say(WorkerTask::stage, WorkerPhase::done));
   REQUIRE(site.workers.end(WorkerTask::stage));
-  site.wait(k_job);
-  site.end(k_job);
+  site.wait(k_measured_job);
+  site.end(k_measured_job);
   REQUIRE(site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left"));
   REQUIRE(site.workers.end(WorkerTask::stage_out));
   const auto measure = [&site](std::uint64_t bytes) {
     ItemRecord item{};
     item.bytes_total = bytes;
     item.files = 3;
-    REQUIRE(site.workers.say(WorkerTask::measure, k_job, WorkerPhase::done, {item}));
+    REQUIRE(site.workers.say(WorkerTask::measure, k_measured_job, WorkerPhase::done, {item}));
     REQUIRE(site.workers.end(WorkerTask::measure));
     CHECK(site.jobs->held(0).at(0).bytes == bytes);
     CHECK(site.jobs->held(0).at(0).inodes == 3);

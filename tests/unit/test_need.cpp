@@ -2,12 +2,11 @@
 
 #include "daemon/worker/piece/need.hpp"
 #include "piece_run.hpp"
+#include "tests/unit/sizes.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-constexpr std::uint64_t k_mib = 1024 * 1024;
 
 // Of one source, as a dataset with `item` would need it.
 Need need_of(const PieceRun& run, const std::string& name) {

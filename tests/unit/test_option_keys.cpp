@@ -16,7 +16,7 @@ using namespace nodestage;
 
 namespace {
 
-const SubmitPlace k_place{"/work", "/home/alice"};
+const SubmitPlace k_key_place{"/work", "/home/alice"};
 
 // The first line of the fault.
 template <typename Item>
@@ -25,9 +25,13 @@ std::string line_of(const Result<Item>& item) {
   const std::string& what = item.error().what;
   return what.substr(0, what.find('\n'));
 }
-std::string dataset(std::string_view text) { return line_of(parse_dataset_option(text, k_place)); }
-std::string output(std::string_view text) { return line_of(parse_output_option(text, k_place)); }
-std::string venv(std::string_view text) { return line_of(parse_venv_option(text, k_place)); }
+std::string said_of_dataset(std::string_view text) {
+  return line_of(parse_dataset_option(text, k_key_place));
+}
+std::string said_of_output(std::string_view text) {
+  return line_of(parse_output_option(text, k_key_place));
+}
+std::string venv(std::string_view text) { return line_of(parse_venv_option(text, k_key_place)); }
 
 // The part of a text after `begin`, up to `end`.
 std::string part_of(const std::string& text, const std::string& begin, const std::string& end) {
@@ -112,40 +116,40 @@ void check_rows() {
 TEST_CASE("golden messages: the keys that an option knows") {
   const auto what = [](const auto& item) { return item.error().what; };
   CHECK(
-      what(parse_dataset_option("/a,stirp=1", k_place)) ==
+      what(parse_dataset_option("/a,stirp=1", k_key_place)) ==
       "--stage-dataset: unknown key 'stirp' (did you mean 'strip'?)\n"
       "  --stage-dataset=/a,stirp=1\n"
       "                     ^~~~~~~\n"
       "keys: extract=, strip=, newest=, include=, exclude=, name=, optional, async, shared, eof=, "
       "links=, limit_files=, in=; more: man 7 nodestage");
-  CHECK(what(parse_output_option("r:/t,zzzzzz", k_place)) ==
+  CHECK(what(parse_output_option("r:/t,zzzzzz", k_key_place)) ==
         "--stage-out: unknown key 'zzzzzz'; write \\, for a comma inside a path\n"
         "  --stage-out=r:/t,zzzzzz\n"
         "                   ^~~~~~\n"
         "keys: when=, every=, pack, optional; more: man 7 nodestage");
-  CHECK(what(parse_venv_option("/a,zzzzzz", k_place))
+  CHECK(what(parse_venv_option("/a,zzzzzz", k_key_place))
             .ends_with("\nkeys: python=, module=, wheels=, optional, shared; more: man 7 "
                        "nodestage"));
 }
 
 TEST_CASE("golden messages: the values of keys") {
-  CHECK(dataset("/a,extract=on") ==
+  CHECK(said_of_dataset("/a,extract=on") ==
         "--stage-dataset: extract=on (did you mean 'no'?): only auto, yes or no");
-  CHECK(dataset("/a,strip=1001") ==
+  CHECK(said_of_dataset("/a,strip=1001") ==
         "--stage-dataset: strip=1001: a number from 0 to 1000 is needed");
-  CHECK(dataset("/a,newest=0") ==
+  CHECK(said_of_dataset("/a,newest=0") ==
         "--stage-dataset: newest=0: a number from 1 to 100,000 is needed");
-  CHECK(dataset("/a,include={1..65}") ==
+  CHECK(said_of_dataset("/a,include={1..65}") ==
         "--stage-dataset: include= has more than 64 globs (braces stand for several); write '*' "
         "for what varies");
-  CHECK(dataset("/a,eof=optonal") == "--stage-dataset: eof=optonal: only optional");
-  CHECK(dataset("/a,links=x") == "--stage-dataset: links=x: only keep or follow");
-  CHECK(dataset("/a,name=") == "--stage-dataset: the key 'name' needs a value: name=...");
-  CHECK(dataset("/a,name") == "--stage-dataset: the key 'name' needs a value: name=...");
-  CHECK(dataset("/a,async=1") == "--stage-dataset: the key 'async' takes no value");
-  CHECK(output("r:/t,when=sucess") ==
+  CHECK(said_of_dataset("/a,eof=optonal") == "--stage-dataset: eof=optonal: only optional");
+  CHECK(said_of_dataset("/a,links=x") == "--stage-dataset: links=x: only keep or follow");
+  CHECK(said_of_dataset("/a,name=") == "--stage-dataset: the key 'name' needs a value: name=...");
+  CHECK(said_of_dataset("/a,name") == "--stage-dataset: the key 'name' needs a value: name=...");
+  CHECK(said_of_dataset("/a,async=1") == "--stage-dataset: the key 'async' takes no value");
+  CHECK(said_of_output("r:/t,when=sucess") ==
         "--stage-out: when=sucess (did you mean 'success'?): only always, success or failure");
-  CHECK(output("r:/t,every=0") ==
+  CHECK(said_of_output("r:/t,every=0") ==
         "--stage-out: every=0: a time from 1 second to 30 days is needed, such as 900, 90s, 15m, "
         "1h or 2d");
   CHECK(venv("/a,module=x++y") ==

@@ -24,7 +24,7 @@ WorkerStatus status() {
   return status;
 }
 
-JobRecord job(std::uint32_t node_index = 0, std::uint32_t node_count = 1) {
+JobRecord delivered_job(std::uint32_t node_index = 0, std::uint32_t node_count = 1) {
   JobRecord record;
   record.begin.job = 12;
   record.begin.node = "n1";
@@ -40,29 +40,29 @@ using Lines = std::vector<std::string>;
 TEST_CASE("a line for each output, and on nodes after the first none of what is not there") {
   const Lines all = {"a -> /t/a: 2 files, 0 B in 0.0 s", "b -> /t/b: not delivered: disk full",
                      "c: skipped: when=success, and the job failed"};
-  CHECK(result_lines(job(), status()) == all);
-  CHECK(result_lines(job(0, 2), status()) == all);
-  CHECK(result_lines(job(1, 2), status()) == Lines{all[0], all[1]});
-  JobRecord pushed = job();
+  CHECK(result_lines(delivered_job(), status()) == all);
+  CHECK(result_lines(delivered_job(0, 2), status()) == all);
+  CHECK(result_lines(delivered_job(1, 2), status()) == Lines{all[0], all[1]});
+  JobRecord pushed = delivered_job();
   pushed.push_has_failed = true;
   CHECK(result_lines(pushed, status()).size() == 4);
 }
 
 TEST_CASE("what is held says how to fetch it, and why where no output does") {
-  const Lines lines = held_lines(job(), status(), "stage-out of b failed\nadvice");
+  const Lines lines = held_lines(delivered_job(), status(), "stage-out of b failed\nadvice");
   REQUIRE(lines.size() == 4);
   CHECK(lines[3] ==
         "what could not be delivered is kept on this node: `nodestage recover 12 DIR --node=n1` "
         "copies it to DIR");
-  const Lines unknown = held_lines(job(), {}, "the process was\tkilled\nadvice");
+  const Lines unknown = held_lines(delivered_job(), {}, "the process was\tkilled\nadvice");
   REQUIRE(unknown.size() == 2);
   CHECK(unknown[0] == "results could not be delivered: the process was\\x09killed");
 }
 
 TEST_CASE("what is lost says so") {
-  CHECK(lost_lines(job(), status(), "cause", Loss::mount).back() ==
+  CHECK(lost_lines(delivered_job(), status(), "cause", Loss::mount).back() ==
         "what could not be delivered is lost with the site's directory");
-  const Lines removed = lost_lines(job(), {}, "/l/a.12.0 was removed", Loss::removed);
+  const Lines removed = lost_lines(delivered_job(), {}, "/l/a.12.0 was removed", Loss::removed);
   CHECK(removed == Lines{"results could not be delivered: /l/a.12.0 was removed",
                          "the results are lost; tell your site's support"});
 }

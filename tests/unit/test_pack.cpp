@@ -11,7 +11,7 @@ bool shell(const std::string& command) {
 }
 
 // A tree with a bit of everything that tar keeps.
-void make_tree(const fs::path& root) {
+void make_packed_tree(const fs::path& root) {
   write_file(root / "b/file", "content");
   write_file(root / "b/empty", "");
   write_file(root / "a", std::string(1 << 20, 'a'));
@@ -35,7 +35,7 @@ TEST_CASE("tar in every codec reads back as the source") {
   for (const std::string suffix : {".tar", ".tar.gz", ".tar.zst", ".tar.xz", ".tar.bz2"}) {
     CAPTURE(suffix);
     StageOutJob job;
-    make_tree(job.directory / "results");
+    make_packed_tree(job.directory / "results");
     job.order.threads = 2;
     job.ask("results", "out" + suffix);
     const int code = job.run();

@@ -76,7 +76,7 @@ class Act final : public WriterTask {
   const std::function<void()> act_;
 };
 
-Entry file(const std::string& name, std::uint64_t size) {
+Entry written_file(const std::string& name, std::uint64_t size) {
   Entry entry;
   entry.name = name;
   entry.mode = 0644;
@@ -186,11 +186,11 @@ TEST_CASE(
     "a writer that cannot write is told with its entry's name, at whatever entry the parser is") {
   Bench bench;
   const std::string long_name(300, 'n');
-  Status status = bench.writer.add(file("d/" + long_name, 4));
+  Status status = bench.writer.add(written_file("d/" + long_name, 4));
   CHECK(status);
   status = bench.writer.write(0, slice(4, 'x'));
   for (int i = 0; status && i < 100000; ++i) {
-    status = bench.writer.add(file("d/f" + std::to_string(i), 0));
+    status = bench.writer.add(written_file("d/f" + std::to_string(i), 0));
   }
   REQUIRE(!status);
   CHECK(status.error().code == ENAMETOOLONG);
@@ -204,8 +204,9 @@ TEST_CASE("data that writers fetch themselves") {
   Bench bench;
   const auto add_all = [&]() -> Status {
     for (std::uint64_t id = 0; id < 500; ++id) {
-      TRY(bench.writer.add(file("d" + std::to_string(id % 4) + "/" + std::to_string(id), id * 10),
-                           data, id));
+      TRY(bench.writer.add(
+          written_file("d" + std::to_string(id % 4) + "/" + std::to_string(id), id * 10), data,
+          id));
     }
     return bench.writer.finish();
   };
@@ -239,13 +240,13 @@ TEST_CASE("data that writers fetch themselves") {
 
 TEST_CASE("data in pieces: with holes, out of order, and more than was told") {
   Bench bench;
-  REQUIRE(bench.writer.add(file("holes", 100'000)));
+  REQUIRE(bench.writer.add(written_file("holes", 100'000)));
   REQUIRE(bench.writer.write(90'000, slice(10, 'b')));
   REQUIRE(bench.writer.write(10, slice(10, 'a')));
-  REQUIRE(bench.writer.add(file("more", 3)));
+  REQUIRE(bench.writer.add(written_file("more", 3)));
   REQUIRE(bench.writer.write(0, slice(2, 'x')));
   REQUIRE(bench.writer.write(2, slice(5, 'y')));
-  REQUIRE(bench.writer.add(file("none", 70'000)));
+  REQUIRE(bench.writer.add(written_file("none", 70'000)));
   REQUIRE(bench.writer.finish());
   std::string holes(100'000, '\0');
   holes.replace(90'000, 10, 10, 'b').replace(10, 10, 10, 'a');
@@ -295,7 +296,7 @@ TEST_CASE("the parts of a large file have one writer, however idle another one i
 TEST_CASE("a hard link keeps what its name was, also when names were forgotten in between") {
   Bench bench(64);
   const auto put = [&bench](const std::string& name, char byte) {
-    REQUIRE(bench.writer.add(file(name, 1)));
+    REQUIRE(bench.writer.add(written_file(name, 1)));
     REQUIRE(bench.writer.write(0, slice(1, byte)));
   };
   Entry link;
@@ -319,11 +320,11 @@ TEST_CASE("a hard link keeps what its name was, also when names were forgotten i
 TEST_CASE("a hard link to what comes later is a fault each time") {
   for (int round = 0; round < 30; ++round) {
     Bench bench;
-    Entry link = file("b/x", 0);
+    Entry link = written_file("b/x", 0);
     link.kind = Entry::Kind::hard_link;
     link.link = "a/z";
     Status status = bench.writer.add(link);
-    if (status) status = bench.writer.add(file("a/z", 0));
+    if (status) status = bench.writer.add(written_file("a/z", 0));
     if (status) status = bench.writer.finish();
     REQUIRE_FALSE(status);
     CHECK(status.error().text().starts_with("is a hard link to 'a/z', which does not exist\n"));

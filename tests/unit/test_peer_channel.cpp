@@ -7,7 +7,7 @@ using namespace nodestage;
 
 namespace {
 
-std::vector<PeerMessage> one_of_each() {
+std::vector<PeerMessage> one_peer_message_of_each() {
   return {PeerSettings{6825, 5, 1024, {"n1=10.0.0.1", "n2=fd00::2"}},
           PeerDeliver{1ULL << 40, "n2", std::string("MUNGE:\0\xff", 8)},
           PeerListening{"port 6825: Address already in use"},
@@ -31,7 +31,7 @@ TEST_CASE("peer channel: golden bytes") {
 }
 
 TEST_CASE("peer channel: every kind there and back, and cut anywhere it is refused") {
-  for (const PeerMessage& message : one_of_each()) {
+  for (const PeerMessage& message : one_peer_message_of_each()) {
     const std::string packet = encode_peer_message(message);
     const auto decoded = decode_peer_message(packet);
     REQUIRE(decoded);

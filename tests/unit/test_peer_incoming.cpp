@@ -10,7 +10,7 @@ using namespace nodestage;
 
 namespace {
 
-PeerSettings settings(std::uint32_t io_wait_s = 20, std::uint32_t max_connections = 1024) {
+PeerSettings incoming_settings(std::uint32_t io_wait_s = 20, std::uint32_t max_connections = 1024) {
   return {0, io_wait_s, max_connections, {"n1=127.0.0.1", "n2=127.0.0.9"}};
 }
 
@@ -32,7 +32,7 @@ std::string reply_to(PeerRun& peer, const std::string& credential) {
 }  // namespace
 
 TEST_CASE("a good note is with the daemon before its sender hears that it is taken") {
-  PeerRun peer(settings());
+  PeerRun peer(incoming_settings());
   CHECK(std::get<PeerListening>(peer.hear()).fault.empty());
   CHECK(reply_to(peer, "good" + note_from("n1")) == "A");
   REQUIRE_FALSE(peer.says_nothing());
@@ -42,14 +42,14 @@ TEST_CASE("a good note is with the daemon before its sender hears that it is tak
 }
 
 TEST_CASE("a note whose bytes come one by one is taken") {
-  PeerRun peer(settings());
+  PeerRun peer(incoming_settings());
   const Caller caller(peer.port());
   for (const char byte : frame("good" + note_from("n1"))) caller.send(std::string(1, byte));
   CHECK(caller.rest() == "A");
 }
 
 TEST_CASE("a credential that does not open is refused, and the log says why") {
-  PeerRun peer(settings());
+  PeerRun peer(incoming_settings());
   CHECK(reply_to(peer, "bad" + note_from("n1")) == "R");
   const auto dropped = peer.hear_kind<PeerDropped>();
   CHECK(dropped.address == "127.0.0.1");
@@ -57,14 +57,14 @@ TEST_CASE("a credential that does not open is refused, and the log says why") {
 }
 
 TEST_CASE("a payload that is no note is refused") {
-  PeerRun peer(settings());
+  PeerRun peer(incoming_settings());
   CHECK(reply_to(peer, "good") == "R");
   CHECK(reply_to(peer, "good" + note_from("n1") + "x") == "R");
   CHECK(reply_to(peer, "good" + note_from(std::string(300, 'n'))) == "R");
 }
 
 TEST_CASE("a note of one node from another's address is refused") {
-  PeerRun peer(settings());
+  PeerRun peer(incoming_settings());
   CHECK(reply_to(peer, "good" + note_from("n2")) == "R");
   CHECK(has(peer.hear_kind<PeerDropped>().why, "127.0.0.9"));
   CHECK(reply_to(peer, "good" + note_from("nowhere")) == "R");
@@ -72,7 +72,7 @@ TEST_CASE("a note of one node from another's address is refused") {
 }
 
 TEST_CASE("garbage, half frames and lengths that are not allowed are dropped without an answer") {
-  PeerRun peer(settings());
+  PeerRun peer(incoming_settings());
   CHECK(has(why_dropped(peer, "GET / HTTP/1.1\r\n\r\n"), "is not a note of nodestage-peer"));
   CHECK(has(why_dropped(peer, "NSP"), "closed after 3 bytes"));
   CHECK(has(why_dropped(peer, frame("abcdef").substr(0, 11)), "after 3 of 6 bytes"));
@@ -83,7 +83,7 @@ TEST_CASE("garbage, half frames and lengths that are not allowed are dropped wit
 }
 
 TEST_CASE("who only looks whether somebody listens is not worth a line") {
-  PeerRun peer(settings());
+  PeerRun peer(incoming_settings());
   peer.hear_kind<PeerListening>();
   const Caller looker(peer.port());
   looker.finish();
@@ -92,7 +92,7 @@ TEST_CASE("who only looks whether somebody listens is not worth a line") {
 }
 
 TEST_CASE("an idle connection is dropped when its time is over") {
-  PeerRun peer(settings(1));
+  PeerRun peer(incoming_settings(1));
   const Caller idle(peer.port());
   const Caller half(peer.port());
   half.send("NSP1");
@@ -105,12 +105,12 @@ TEST_CASE("an idle connection is dropped when its time is over") {
 TEST_CASE("a check that takes too long is not waited for, and what it finds is not lost") {
   std::promise<void> go_on;
   const auto gate = std::make_shared<std::shared_future<void>>(go_on.get_future());
-  PeerRun peer(settings(1), {[gate](const std::string& credential) {
-                               gate->wait();
-                               return open_fake(credential);
-                             },
-                             resolve_loopback,
-                             {}});
+  PeerRun peer(incoming_settings(1), {[gate](const std::string& credential) {
+                                        gate->wait();
+                                        return open_fake(credential);
+                                      },
+                                      resolve_loopback,
+                                      {}});
   CHECK(reply_to(peer, "good" + note_from("n1")).empty());
   CHECK(has(peer.hear_kind<PeerDropped>().why, "not checked within 1 s"));
   go_on.set_value();
@@ -118,7 +118,7 @@ TEST_CASE("a check that takes too long is not waited for, and what it finds is n
 }
 
 TEST_CASE("many idle connections make room for a good one") {
-  PeerRun peer(settings(20, 64));
+  PeerRun peer(incoming_settings(20, 64));
   std::list<Caller> idle;
   for (int i = 0; i < 200; ++i) idle.emplace_back(peer.port());
   CHECK(reply_to(peer, "good" + note_from("n1")) == "A");
@@ -127,7 +127,7 @@ TEST_CASE("many idle connections make room for a good one") {
 }
 
 TEST_CASE("an address with many idle connections does not keep out one that has few") {
-  PeerRun peer(settings(20, 64));
+  PeerRun peer(incoming_settings(20, 64));
   const Caller slow(peer.port(), "127.0.0.9");  // the oldest of all
   std::list<Caller> idle;
   for (int i = 0; i < 200; ++i) idle.emplace_back(peer.port());
@@ -172,7 +172,7 @@ TEST_CASE("the silent connection that is first to go") {
 }
 
 TEST_CASE("more connections than the process can have descriptors are not accepted") {
-  PeerRun peer(settings(20, 1024), {open_fake, resolve_loopback, {}, 100});
+  PeerRun peer(incoming_settings(20, 1024), {open_fake, resolve_loopback, {}, 100});
   std::list<Caller> idle;
   for (int i = 0; i < 80; ++i) idle.emplace_back(peer.port());
   CHECK(idle.front().rest().empty());
@@ -183,12 +183,12 @@ TEST_CASE("nodes that report at the same moment are served in turn, however many
   constexpr int k_nodes = 100;
   std::promise<void> go_on;
   const auto gate = std::make_shared<std::shared_future<void>>(go_on.get_future());
-  PeerRun peer(settings(20, 8), {[gate](const std::string& credential) {
-                                   gate->wait();
-                                   return open_fake(credential);
-                                 },
-                                 resolve_loopback,
-                                 {}});
+  PeerRun peer(incoming_settings(20, 8), {[gate](const std::string& credential) {
+                                            gate->wait();
+                                            return open_fake(credential);
+                                          },
+                                          resolve_loopback,
+                                          {}});
   std::list<Caller> nodes;
   for (int i = 0; i < k_nodes; ++i) {
     nodes.emplace_back(peer.port());
@@ -202,7 +202,7 @@ TEST_CASE("nodes that report at the same moment are served in turn, however many
 
 TEST_CASE("drops are told fifty a second, and the rest counted") {
   constexpr std::uint64_t k_drops = 300;
-  PeerRun peer(settings());
+  PeerRun peer(incoming_settings());
   for (std::uint64_t i = 0; i < k_drops; ++i) {
     const Caller caller(peer.port());
     caller.send("GARBAGE!");
@@ -223,7 +223,7 @@ TEST_CASE("drops are told fifty a second, and the rest counted") {
 }
 
 TEST_CASE("when the daemon does not listen, a sender gets no answer, and no note is lost") {
-  PeerRun peer(settings(1), {open_fake, resolve_loopback, {}}, 4096);
+  PeerRun peer(incoming_settings(1), {open_fake, resolve_loopback, {}}, 4096);
   int taken = 0;
   std::string reply = "A";
   for (int i = 0; i < 10'000 && reply == "A"; ++i) {
@@ -256,7 +256,7 @@ TEST_CASE("settings that are not allowed are told as the cause of not listening"
 }
 
 TEST_CASE("the end of the daemon ends it at once, whatever is open") {
-  PeerRun peer(settings());
+  PeerRun peer(incoming_settings());
   const Caller idle(peer.port());
   const Caller half(peer.port());
   half.send("NSP1");

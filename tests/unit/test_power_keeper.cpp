@@ -17,9 +17,9 @@ namespace {
 
 // A daemon with a scontrol that keeps SuspendExcNodes in a file, and with a program to notify.
 // Both write what they were called with.
-class Site {
+class PowerSite {
  public:
-  Site() {
+  PowerSite() {
     write_program("scontrol", R"sh(
 case "$1 $2" in
 "show config")
@@ -130,7 +130,7 @@ esac
 
 TEST_CASE("power: a node is listed while it holds results, once for all of them") {
   if (skipped_without_root()) return;
-  Site site;
+  PowerSite site;
   site.nothing_more();
   site.hold(7);
   site.until("update SuspendExcNodes+=n1\n");
@@ -145,7 +145,7 @@ TEST_CASE("power: a node is listed while it holds results, once for all of them"
 
 TEST_CASE("power: a node that the site has listed stays listed") {
   if (skipped_without_root()) return;
-  Site site;
+  PowerSite site;
   site.write("list", "m1,n1");
   site.hold(7);
   site.nothing_more();
@@ -156,7 +156,7 @@ TEST_CASE("power: a node that the site has listed stays listed") {
 
 TEST_CASE("power: where Slurm switches nothing off nothing is said") {
   if (skipped_without_root()) return;
-  Site site;
+  PowerSite site;
   site.write("program", "(null)");
   site.hold(7);
   site.nothing_more();
@@ -164,7 +164,7 @@ TEST_CASE("power: where Slurm switches nothing off nothing is said") {
 
 TEST_CASE("power: the next daemon takes back what the last one has said") {
   if (skipped_without_root()) return;
-  Site site;
+  PowerSite site;
   site.config().hold.notify = site.path("notify");
   site.hold(7);
   site.until("notify begin n1\nupdate SuspendExcNodes+=n1\n");
@@ -183,7 +183,7 @@ TEST_CASE("power: the next daemon takes back what the last one has said") {
 
 TEST_CASE("power: what fails is tried again a minute later, and a list that was lost is mended") {
   if (skipped_without_root()) return;
-  Site site;
+  PowerSite site;
   site.write("broken", "");
   site.hold(7);
   site.until("update SuspendExcNodes+=n1\n");

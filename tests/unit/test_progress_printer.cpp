@@ -1,13 +1,12 @@
 #include <doctest/doctest.h>
 
 #include "common/talk/progress_printer.hpp"
+#include "tests/unit/sizes.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-constexpr std::uint64_t k_mib = 1024 * 1024;
 
 Progress staging(std::uint64_t read, std::uint64_t total, std::uint64_t elapsed_ms) {
   Progress progress;

@@ -15,11 +15,11 @@ Fd rate_file(std::uint64_t rate) {
   return fd;
 }
 
-const std::atomic<bool> never = false;
+const std::atomic<bool> never_stopped = false;
 
 double seconds(RateLimit& limit, std::uint64_t bytes, const std::atomic<bool>& stop) {
   const auto before = std::chrono::steady_clock::now();
-  limit.take(bytes, stop, never);
+  limit.take(bytes, stop, never_stopped);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
 }
 
@@ -28,8 +28,8 @@ double seconds(RateLimit& limit, std::uint64_t bytes, const std::atomic<bool>& s
 TEST_CASE("what was read beyond the rate is waited for") {
   const Fd fd = rate_file(10'000'000);
   RateLimit limit(fd.get());
-  limit.take(2'500'000, never, never);  // saved up
-  CHECK(seconds(limit, 1'000'000, never) > 0.05);
+  limit.take(2'500'000, never_stopped, never_stopped);  // saved up
+  CHECK(seconds(limit, 1'000'000, never_stopped) > 0.05);
 }
 
 TEST_CASE("no rate, no file, and a stop: no wait") {
@@ -44,5 +44,5 @@ TEST_CASE("no rate, no file, and a stop: no wait") {
   RateLimit stopped(slow.get());
   CHECK(seconds(stopped, 1ULL << 50, stop) < 100);  // not for years
   RateLimit given_up(slow.get());
-  given_up.take(1ULL << 50, never, stop);  // returns
+  given_up.take(1ULL << 50, never_stopped, stop);  // returns
 }

@@ -20,7 +20,7 @@ constexpr uid_t k_mallory = 1001;
 constexpr uid_t k_victim = 1002;
 constexpr std::uint64_t k_rate = 15'000'000;
 
-struct Site {
+struct SharesSite {
   Scratch scratch;
   Config config;
   Loop loop = std::move(*Loop::create());
@@ -28,7 +28,7 @@ struct Site {
   JobFiles files{areas};
   RateShares shares{loop, config, files};
 
-  Site() { config.stageout.max_rate_bytes = k_rate; }
+  SharesSite() { config.stageout.max_rate_bytes = k_rate; }
   void join(std::uint32_t job, uid_t uid, WorkerTask task = WorkerTask::stage_out) {
     const auto file = shares.join({job, 0}, task, uid);
     REQUIRE(file);
@@ -86,7 +86,7 @@ TEST_CASE("what stands still takes nothing from others, and may begin again") {
 }
 
 TEST_CASE("fifteen stopped stage-outs of one user leave the rate to another's") {
-  Site site;
+  SharesSite site;
   for (std::uint32_t job = 1; job <= 15; ++job) site.join(job, k_mallory);
   site.join(16, k_victim);
   CHECK(site.share(16) == k_rate / 2);
@@ -107,7 +107,7 @@ TEST_CASE("fifteen stopped stage-outs of one user leave the rate to another's") 
 }
 
 TEST_CASE("a slow rate makes pauses that are no standstill") {
-  Site site;
+  SharesSite site;
   site.config.stageout.max_rate_bytes = 1 << 20;
   site.join(1, k_mallory);
   site.join(2, k_victim);
@@ -118,7 +118,7 @@ TEST_CASE("a slow rate makes pauses that are no standstill") {
 
 TEST_CASE(
     "a job's staging and its deliveries have a rate of their own, its relay has its staging's") {
-  Site site;
+  SharesSite site;
   site.config.read.max_rate_bytes = 1000;
   site.join(1, k_mallory, WorkerTask::relay);
   site.join(1, k_mallory, WorkerTask::stage);
@@ -137,7 +137,7 @@ TEST_CASE(
 }
 
 TEST_CASE("what comes from other nodes takes nothing of the rate for reading") {
-  Site site;
+  SharesSite site;
   site.config.read.max_rate_bytes = k_rate;
   site.join(1, k_mallory, WorkerTask::stage);
   site.join(2, k_victim, WorkerTask::stage);
@@ -152,7 +152,7 @@ TEST_CASE("what comes from other nodes takes nothing of the rate for reading") {
 }
 
 TEST_CASE("settings that change, and another daemon, are followed") {
-  Site site;
+  SharesSite site;
   site.join(1, k_mallory);
   site.config.stageout.max_rate_bytes = 0;
   site.shares.share();

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "daemon/worker/relay/relay_choice.hpp"
+#include "tests/unit/sizes.hpp"
 
 using namespace nodestage;
 using std::chrono::milliseconds;
@@ -10,19 +11,17 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr std::uint64_t k_mib = 1ULL << 20;
-constexpr std::uint64_t k_gib = 1ULL << 30;
 constexpr std::uint64_t k_default = 4 * k_gib;
 
 // All of 64 MiB, at so many bytes per second.
-HeadLook at_rate(std::uint64_t rate) {
+HeadLook head_at_rate(std::uint64_t rate) {
   const double seconds = 64.0 * static_cast<double>(k_mib) / static_cast<double>(rate);
   return {64 * k_mib, 64 * k_mib, 64 * k_mib,
           std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(seconds))};
 }
 
 bool reads_alone(std::uint64_t rate, std::uint64_t nodes, std::uint64_t site_rate = k_default) {
-  return choose(at_rate(rate), nodes, site_rate) == RelayChoice::alone;
+  return choose(head_at_rate(rate), nodes, site_rate) == RelayChoice::alone;
 }
 
 }  // namespace
@@ -31,7 +30,7 @@ TEST_CASE("few nodes on a fast file system read for themselves, without a settin
   CHECK(reads_alone(k_gib, 2));
   CHECK(reads_alone(k_gib - k_mib, 4));
   CHECK(reads_alone(600 * k_mib, 6));
-  CHECK(choose(at_rate(k_gib), 8, k_default) == RelayChoice::relayed);
+  CHECK(choose(head_at_rate(k_gib), 8, k_default) == RelayChoice::relayed);
 }
 
 TEST_CASE("a slow source is relayed, for few nodes and for many, whatever the site grants") {
@@ -39,8 +38,8 @@ TEST_CASE("a slow source is relayed, for few nodes and for many, whatever the si
     for (const std::uint64_t nodes : {2U, 8U, 64U, 5000U}) {
       CAPTURE(rate);
       CAPTURE(nodes);
-      CHECK(choose(at_rate(rate), nodes, k_default) == RelayChoice::relayed);
-      CHECK(choose(at_rate(rate), nodes, UINT64_MAX) == RelayChoice::relayed);
+      CHECK(choose(head_at_rate(rate), nodes, k_default) == RelayChoice::relayed);
+      CHECK(choose(head_at_rate(rate), nodes, UINT64_MAX) == RelayChoice::relayed);
     }
   }
 }
@@ -61,7 +60,7 @@ TEST_CASE("0 relays everything, and so does a job of one node, before anything i
 TEST_CASE("a node that may read only slowly relays, before anything is read") {
   CHECK(choose({64 * k_mib, 0, 0, {}}, 2, k_default, 500.0 * k_mib) == RelayChoice::relayed);
   CHECK(choose({64 * k_mib, 0, 0, {}}, 2, k_default, 512.0 * k_mib) == RelayChoice::open);
-  CHECK(choose(at_rate(k_gib), 2, k_default, 512.0 * k_mib) == RelayChoice::alone);
+  CHECK(choose(head_at_rate(k_gib), 2, k_default, 512.0 * k_mib) == RelayChoice::alone);
 }
 
 TEST_CASE("what comes faster than a file system gives it was in memory, and counts for the relay") {
@@ -97,6 +96,6 @@ TEST_CASE("an eighth of a source is read for it, within bounds and within the ri
 }
 
 TEST_CASE("the user sees for how many nodes the file system is fast enough") {
-  CHECK(alone_text(at_rate(k_gib), 8) ==
+  CHECK(alone_text(head_at_rate(k_gib), 8) ==
         "it is fast enough for all 8 nodes (1.0 GiB/s to the first)");
 }

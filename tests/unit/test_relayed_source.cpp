@@ -8,12 +8,11 @@
 #include "daemon/worker/spool/item_relay.hpp"
 #include "fake_relay.hpp"
 #include "piece_run.hpp"
+#include "tests/unit/sizes.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-constexpr std::uint64_t k_mib = 1 << 20;
 
 RelaySlotState state_of(const RelaySlot& slot) {
   return static_cast<RelaySlotState>(slot.state.load());

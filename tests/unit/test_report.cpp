@@ -10,6 +10,7 @@
 #include "cli/report/report_table.hpp"
 #include "cli/report/time_scale.hpp"
 #include "scratch.hpp"
+#include "tests/unit/sizes.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;
@@ -194,7 +195,6 @@ TEST_CASE("deliveries while the job ran: a mark for each, their number and the l
 }
 
 TEST_CASE("what was read from the file system, and what came from nodes") {
-  constexpr std::uint64_t k_gib = 1ULL << 30;
   std::vector<NodeReport> run = {ended_report("n1", 0), ended_report("n2", 1),
                                  ended_report("n3", 2)};
   CHECK(origin_text(run).empty());

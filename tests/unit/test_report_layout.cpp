@@ -12,18 +12,18 @@ using namespace nodestage;
 
 namespace {
 
-constexpr std::uint64_t k_begin = 1'700'000'000'000;
+constexpr std::uint64_t k_layout_begin = 1'700'000'000'000;
 
-std::uint64_t s(std::uint64_t seconds) { return k_begin + seconds * 1000; }
+std::uint64_t at_s(std::uint64_t seconds) { return k_layout_begin + seconds * 1000; }
 
 ReportItem item(const std::string& source, const std::string& what, std::uint64_t begun,
                 std::uint64_t read_to, std::uint64_t ended) {
   ReportItem item{"done", false, false, what, source, "/localscratch/alice.4711.0/data", "", 1000};
   item.bytes_written = 123'456'789'012;
   item.files = 1'234'567;
-  item.begun = s(begun);
-  item.read_to = s(read_to);
-  item.ended = s(ended);
+  item.begun = at_s(begun);
+  item.read_to = at_s(read_to);
+  item.ended = at_s(ended);
   return item;
 }
 
@@ -35,8 +35,9 @@ NodeReport node(std::uint32_t index, std::uint32_t nodes) {
   report.node_count = nodes;
   report.state = "done";
   report.outcome = "success";
-  report.times = {s(0), s(2), s(12), s(15), s(15), s(4000), s(4001), s(4005), 0, s(4006)};
-  report.at = s(4006);
+  report.times = {at_s(0),    at_s(2),    at_s(12),   at_s(15), at_s(15),
+                  at_s(4000), at_s(4001), at_s(4005), 0,        at_s(4006)};
+  report.at = at_s(4006);
   report.items = {item("/project/def-x/train.tar.zst", "tar.zst", 2, 10, 12),
                   item("/home/alice/requirements.txt", "requirements", 2, 2, 7)};
   report.items[0].note = "already in place; 3 links that lead out of it are followed";
@@ -47,8 +48,8 @@ NodeReport node(std::uint32_t index, std::uint32_t nodes) {
 // A short job, as most are: all of it is seconds.
 NodeReport short_job() {
   NodeReport report = node(0, 1);
-  report.times = {s(0), s(0), s(1), 0, s(2), s(5), s(5), s(6), 0, s(6)};
-  report.at = s(6);
+  report.times = {at_s(0), at_s(0), at_s(1), 0, at_s(2), at_s(5), at_s(5), at_s(6), 0, at_s(6)};
+  report.at = at_s(6);
   report.items = {item("data.tar", "tar", 0, 1, 1)};
   report.outputs.clear();
   return report;
@@ -59,8 +60,9 @@ NodeReport long_job() {
   NodeReport report = node(0, 1);
   report.state = "held";
   report.cause = "/home/alice/scratch/results_of_a_very_long_name: Disk quota exceeded";
-  report.times = {s(0), s(60), s(3700), 0, s(3800), s(600'000), s(600'010), 0, s(600'020), 0};
-  report.at = s(700'000);
+  report.times = {at_s(0),       at_s(60), at_s(3700),    0, at_s(3800), at_s(600'000),
+                  at_s(600'010), 0,        at_s(600'020), 0};
+  report.at = at_s(700'000);
   report.items = {
       item("/project/def-x/a-directory-with-a-very-long-name-indeed-" + std::string(80, 'x'),
            "directory", 60, 3600, 3700)};
@@ -68,7 +70,7 @@ NodeReport long_job() {
   report.outputs[0].state = "failed";
   report.outputs[0].note = report.cause;
   for (std::uint64_t i = 1; i <= 3; ++i)
-    report.pushes.push_back({s(i * 100'000), s(i * 100'000 + 30), 1U << 30, 12, i == 2});
+    report.pushes.push_back({at_s(i * 100'000), at_s(i * 100'000 + 30), 1U << 30, 12, i == 2});
   report.pushes_in_all = 300;
   return report;
 }

@@ -7,15 +7,15 @@ using namespace nodestage;
 
 namespace {
 
-constexpr std::uint32_t k_job = 7;
+constexpr std::uint32_t k_asking_job = 7;
 
 // A job that ran, whose results are being delivered while its epilog waits.
 void bring_to_its_end(JobSite& site, const Begin& begin) {
   REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
   REQUIRE(site.workers.say(WorkerTask::stage, WorkerPhase::done));
   REQUIRE(site.workers.end(WorkerTask::stage));
-  site.wait(k_job);
-  REQUIRE(site.end(k_job) != 0);
+  site.wait(k_asking_job);
+  REQUIRE(site.end(k_asking_job) != 0);
   site.answers.clear();
 }
 
@@ -23,7 +23,7 @@ void bring_to_its_end(JobSite& site, const Begin& begin) {
 
 TEST_CASE("where Slurm can switch the node off, the epilog waits until the results are delivered") {
   JobSite site;
-  Begin begin = site.request(k_job);
+  Begin begin = site.request(k_asking_job);
   begin.slurm_ways |= k_powers_down;
   bool goes_on = true;
   SUBCASE("") {}
@@ -44,14 +44,14 @@ TEST_CASE("where Slurm can switch the node off, the epilog waits until the resul
 
 TEST_CASE("a directory that is there at the prolog is the work of another program") {
   JobSite site;
-  const Begin begin = site.request(k_job);
+  const Begin begin = site.request(k_asking_job);
   SUBCASE("it is not") {
     REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
     CHECK_FALSE(site.journal.load().records.at(0).directory_was_there);
   }
   SUBCASE("it is, and the next daemon knows") {
-    REQUIRE(site.areas.make_directory("alice." + std::to_string(k_job) + ".0", JobSite::user(),
-                                      JobSite::group()));
+    REQUIRE(site.areas.make_directory("alice." + std::to_string(k_asking_job) + ".0",
+                                      JobSite::user(), JobSite::group()));
     REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
     CHECK(site.journal.load().records.at(0).directory_was_there);
     site.start_daemon();

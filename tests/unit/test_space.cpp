@@ -11,13 +11,12 @@
 #include "daemon/worker/budget/space.hpp"
 #include "scratch.hpp"
 #include "stage_run.hpp"
+#include "tests/unit/sizes.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-constexpr std::uint64_t k_mib = 1024 * 1024;
 
 // 24 MiB of zeros in 7 gzip members, each of which tells of 4 MiB.
 constexpr const char* k_bomb =

@@ -13,19 +13,19 @@
 
 #include "daemon/root/tasks/space_desk.hpp"
 #include "scratch.hpp"
+#include "tests/unit/sizes.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
 
-constexpr JobKey k_job{1, 0};
-constexpr JobKey k_other{2, 0};
-constexpr std::uint64_t k_gib = 1ULL << 30;
-constexpr Amount k_little{4096, 1};
+constexpr JobKey k_claiming_job{1, 0};
+constexpr JobKey k_other_job{2, 0};
+constexpr Amount k_little_amount{4096, 1};
 constexpr Amount k_too_much{k_no_limit / 2, 1};
 
-struct Site {
+struct DeskSite {
   Scratch scratch;
   Config config;
   Result<Loop> loop = Loop::create();
@@ -37,12 +37,12 @@ struct Site {
   SpaceDesk::Unused kept{[this](int) { return unused_amount; },
                          [this] { return unused > 0 && unused-- > 0; }};
 
-  Site() {
+  DeskSite() {
     spdlog::set_level(spdlog::level::off);
     REQUIRE(areas);
     config.staging.trash_wait_s = 3600;
     desk.emplace(*loop, config, *areas, kept);
-    open(k_job);
+    open(k_claiming_job);
   }
   void open(const JobKey& job) {
     auto file = desk->make_answer_file(job);
@@ -54,7 +54,7 @@ struct Site {
                Fd(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
   }
   // As the worker's status file says it.
-  void claim(std::uint64_t serial, const Amount& need, const JobKey& job = k_job,
+  void claim(std::uint64_t serial, const Amount& need, const JobKey& job = k_claiming_job,
              std::uint64_t with_spare = 0) const {
     const auto file = areas->open_status(job, "stage", O_RDWR | O_CREAT);
     REQUIRE(file);
@@ -63,7 +63,7 @@ struct Site {
   }
   // Nothing when none has come after so many turns of the desk.
   std::optional<SpaceAnswer> answer(std::uint64_t serial, int turns = 100,
-                                    const JobKey& job = k_job) {
+                                    const JobKey& job = k_claiming_job) {
     std::optional<SpaceAnswer> last;
     std::function<void()> look = [&] {
       const auto read = read_space_answer(answers.at(job).get());
@@ -81,33 +81,33 @@ struct Site {
 
 TEST_CASE("a claim that fits is admitted, and promised until the worker exits") {
   if (skipped_without_root()) return;
-  Site site;
+  DeskSite site;
   CHECK_FALSE(site.answer(1, 2));  // nothing was asked for
-  site.claim(1, k_little);
+  site.claim(1, k_little_amount);
   const auto answer = site.answer(1);
   REQUIRE(answer);
   CHECK(answer->granted == 1);
-  CHECK(fits(k_little, answer->admitted));
-  CHECK(site.desk->promised_to(k_job) == k_little);
-  CHECK_FALSE(site.desk->close(k_job));
-  CHECK(site.desk->promised_to(k_job) == Amount{});
+  CHECK(fits(k_little_amount, answer->admitted));
+  CHECK(site.desk->promised_to(k_claiming_job) == k_little_amount);
+  CHECK_FALSE(site.desk->close(k_claiming_job));
+  CHECK(site.desk->promised_to(k_claiming_job) == Amount{});
 }
 
 TEST_CASE("a claim beyond the disk is refused, and close() reports it once") {
   if (skipped_without_root()) return;
-  Site site;
+  DeskSite site;
   site.claim(1, k_too_much);
   const auto answer = site.answer(1);
   REQUIRE(answer);
   CHECK(answer->granted == 0);
-  CHECK(site.desk->promised_to(k_job) == Amount{});
-  CHECK(site.desk->close(k_job));
-  CHECK_FALSE(site.desk->close(k_job));
+  CHECK(site.desk->promised_to(k_claiming_job) == Amount{});
+  CHECK(site.desk->close(k_claiming_job));
+  CHECK_FALSE(site.desk->close(k_claiming_job));
 }
 
 TEST_CASE("while trash is being removed no claim is refused, and then each is answered") {
   if (skipped_without_root()) return;
-  Site site;
+  DeskSite site;
   REQUIRE(site.areas->make_directory("old", 1000, 1000));
   REQUIRE(site.areas->move_to_trash("old", 1000, 1000));
   const auto trash = site.areas->take_new_trash();
@@ -122,7 +122,7 @@ TEST_CASE("while trash is being removed no claim is refused, and then each is an
 
 TEST_CASE("nothing is removed for a claim that does not fit without all of it either") {
   if (skipped_without_root()) return;
-  Site site;
+  DeskSite site;
   site.unused = 3;
   site.config.staging.leave_free_bytes = 0;
   struct statvfs disk {};
@@ -138,7 +138,7 @@ TEST_CASE("nothing is removed for a claim that does not fit without all of it ei
 
 TEST_CASE("all that nobody uses is removed before a claim is refused that could fit without it") {
   if (skipped_without_root()) return;
-  Site site;
+  DeskSite site;
   site.unused = 3;
   site.config.staging.leave_free_bytes = 0;
   struct statvfs disk {};
@@ -154,33 +154,33 @@ TEST_CASE("all that nobody uses is removed before a claim is refused that could 
 
 TEST_CASE("nothing is removed for a claim that fits") {
   if (skipped_without_root()) return;
-  Site site;
+  DeskSite site;
   site.unused = 3;
-  site.claim(1, k_little);
+  site.claim(1, k_little_amount);
   REQUIRE(site.answer(1));
   CHECK(site.unused == 3);
 }
 
 TEST_CASE("another daemon's desk knows what was admitted") {
   if (skipped_without_root()) return;
-  Site site;
-  site.claim(1, k_little);
+  DeskSite site;
+  site.claim(1, k_little_amount);
   REQUIRE(site.answer(1));
   SpaceDesk next(*site.loop, site.config, *site.areas, site.kept);
-  next.open(k_job, {}, Fd(::open(site.scratch.path().c_str(), O_RDONLY | O_CLOEXEC)));
-  CHECK(next.promised_to(k_job) == k_little);
+  next.open(k_claiming_job, {}, Fd(::open(site.scratch.path().c_str(), O_RDONLY | O_CLOEXEC)));
+  CHECK(next.promised_to(k_claiming_job) == k_little_amount);
 }
 
 namespace {
 
 // One job was promised most of the disk; the other's claim needs as much.
-struct Promised : Site {
+struct Promised : DeskSite {
   Promised() {
     config.staging.leave_free_bytes = 0;
     config.staging.promise_share_percent = 100;
     config.staging.space_wait_s = 3600;
     config.staging.promise_time_s = 600;
-    open(k_other);
+    open(k_other_job);
     const Fd disk(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     need = {free_on(disk.get()).bytes / 10 * 7, 1};
     claim(1, need);
@@ -188,7 +188,7 @@ struct Promised : Site {
     REQUIRE(first);
     REQUIRE(first->granted == 1);
   }
-  bool waits() { return !answer(1, 3, k_other) && !desk->lack_of(k_other).empty(); }
+  bool waits() { return !answer(1, 3, k_other_job) && !desk->lack_of(k_other_job).empty(); }
 
   Amount need;
 };
@@ -198,37 +198,37 @@ struct Promised : Site {
 TEST_CASE("a claim that lacks what others were promised waits, and says so") {
   if (skipped_without_root()) return;
   Promised site;
-  site.claim(1, site.need, k_other);
+  site.claim(1, site.need, k_other_job);
   REQUIRE(site.waits());
-  CHECK(
-      site.desk->lack_of(k_other).ends_with(" of local disk, promised to other jobs that stage "
-                                            "here"));
-  CHECK(site.desk->lack_of(k_job).empty());
+  CHECK(site.desk->lack_of(k_other_job)
+            .ends_with(" of local disk, promised to other jobs that stage "
+                       "here"));
+  CHECK(site.desk->lack_of(k_claiming_job).empty());
   SUBCASE("until they have ended") {
-    site.desk->close(k_job);
-    const auto answer = site.answer(1, 100, k_other);
+    site.desk->close(k_claiming_job);
+    const auto answer = site.answer(1, 100, k_other_job);
     REQUIRE(answer);
     CHECK(answer->granted == 1);
   }
   SUBCASE("until they lose it, since they write nothing") {
     site.loop->advance(std::chrono::seconds(601));
-    const auto answer = site.answer(1, 100, k_other);
+    const auto answer = site.answer(1, 100, k_other_job);
     REQUIRE(answer);
     CHECK(answer->granted == 1);
-    CHECK(site.desk->promised_to(k_job).bytes < k_gib);
-    const auto others = read_space_answer(site.answers.at(k_job).get());
+    CHECK(site.desk->promised_to(k_claiming_job).bytes < k_gib);
+    const auto others = read_space_answer(site.answers.at(k_claiming_job).get());
     REQUIRE(others);
-    CHECK(others->admitted == site.desk->promised_to(k_job));
+    CHECK(others->admitted == site.desk->promised_to(k_claiming_job));
   }
   SUBCASE("and not for longer than the site lets it") {
     site.config.staging.promise_time_s = 86'400;
     site.loop->advance(std::chrono::seconds(3601));
-    const auto answer = site.answer(1, 100, k_other);
+    const auto answer = site.answer(1, 100, k_other_job);
     REQUIRE(answer);
     CHECK(answer->granted == 0);
     CHECK(answer->others == 1);
   }
-  CHECK(site.desk->lack_of(k_other).empty());
+  CHECK(site.desk->lack_of(k_other_job).empty());
 }
 
 TEST_CASE("a claim with a spool, or beyond the disk, does not wait for promises") {
@@ -236,18 +236,18 @@ TEST_CASE("a claim with a spool, or beyond the disk, does not wait for promises"
   Promised site;
   SUBCASE("with a spool, a whole one and a small one: the next claim, without it, waits") {
     for (const std::uint64_t serial : {1U, 2U}) {
-      site.claim(serial, site.need, k_other, 1);
-      const auto answer = site.answer(serial, 100, k_other);
+      site.claim(serial, site.need, k_other_job, 1);
+      const auto answer = site.answer(serial, 100, k_other_job);
       REQUIRE(answer);
       CHECK(answer->granted == 0);
     }
-    site.claim(3, site.need, k_other);
-    CHECK_FALSE(site.answer(3, 3, k_other));
-    CHECK_FALSE(site.desk->lack_of(k_other).empty());
+    site.claim(3, site.need, k_other_job);
+    CHECK_FALSE(site.answer(3, 3, k_other_job));
+    CHECK_FALSE(site.desk->lack_of(k_other_job).empty());
   }
   SUBCASE("more than the disk has") {
-    site.claim(1, k_too_much, k_other);
-    const auto answer = site.answer(1, 100, k_other);
+    site.claim(1, k_too_much, k_other_job);
+    const auto answer = site.answer(1, 100, k_other_job);
     REQUIRE(answer);
     CHECK(answer->granted == 0);
   }

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "daemon/root/tasks/space_ledger.hpp"
+#include "tests/unit/sizes.hpp"
 
 using namespace nodestage;
 
@@ -12,12 +13,11 @@ namespace {
 constexpr JobKey k_first{1, 0};
 constexpr JobKey k_second{2, 0};
 constexpr JobKey k_third{3, 0};
-constexpr uid_t k_alice = 1000;
-constexpr uid_t k_bob = 1001;
-constexpr std::uint64_t k_gib = 1ULL << 30;
+constexpr uid_t k_alice_uid = 1000;
+constexpr uid_t k_bob_uid = 1001;
 constexpr std::uint64_t k_little = 256ULL << 20;  // what a job is promised in any case
 constexpr std::chrono::minutes k_lately{5};
-constexpr Clock::time_point k_start{std::chrono::hours(1)};
+constexpr Clock::time_point k_ledger_start{std::chrono::hours(1)};
 
 SpaceClaim claim_of(std::uint64_t serial, std::uint64_t bytes, std::uint64_t written = 0) {
   return {serial, {bytes, 1}, {bytes, 1}, {written, 0}, 0};
@@ -26,7 +26,7 @@ SpaceClaim claim_of(std::uint64_t serial, std::uint64_t bytes, std::uint64_t wri
 // A user's share is all there is, unless a test says otherwise.
 SpaceLedger::Terms terms_of(std::uint64_t free, std::uint64_t share = 100,
                             std::chrono::minutes after = {}) {
-  return {{free, 100'000}, 0, share, k_lately, k_start + after};
+  return {{free, 100'000}, 0, share, k_lately, k_ledger_start + after};
 }
 
 // As the daemon does it.
@@ -50,8 +50,8 @@ void review(SpaceLedger& ledger, const JobKey& job, const SpaceLedger::Terms& te
 
 TEST_CASE("what one job was promised another does not get") {
   SpaceLedger ledger;
-  ledger.open(k_first, k_alice, 1, k_start);
-  ledger.open(k_second, k_bob, 1, k_start);
+  ledger.open(k_first, k_alice_uid, 1, k_ledger_start);
+  ledger.open(k_second, k_bob_uid, 1, k_ledger_start);
   CHECK(ask(ledger, k_first, claim_of(1, 60), 100));
   CHECK_FALSE(ask(ledger, k_second, claim_of(1, 41), 100));
   const SpaceAnswer answer = ledger.answer(k_second, terms_of(100));
@@ -62,8 +62,8 @@ TEST_CASE("what one job was promised another does not get") {
 
 TEST_CASE("what is written is no longer promised, as it is no longer free") {
   SpaceLedger ledger;
-  ledger.open(k_first, k_alice, 1, k_start);
-  ledger.open(k_second, k_bob, 1, k_start);
+  ledger.open(k_first, k_alice_uid, 1, k_ledger_start);
+  ledger.open(k_second, k_bob_uid, 1, k_ledger_start);
   CHECK(ask(ledger, k_first, claim_of(1, 60), 100));
   CHECK_FALSE(ledger.note(k_first, claim_of(1, 60, 50)));
   CHECK(ledger.promised_to(k_first).bytes == 10);
@@ -72,8 +72,8 @@ TEST_CASE("what is written is no longer promised, as it is no longer free") {
 
 TEST_CASE("an end, and a need that goes down, give the room to others") {
   SpaceLedger ledger;
-  ledger.open(k_first, k_alice, 1, k_start);
-  ledger.open(k_second, k_bob, 1, k_start);
+  ledger.open(k_first, k_alice_uid, 1, k_ledger_start);
+  ledger.open(k_second, k_bob_uid, 1, k_ledger_start);
   CHECK(ask(ledger, k_first, claim_of(1, 100), 100));
   SUBCASE("end") { ledger.close(k_first); }
   SUBCASE("correction") { ledger.note(k_first, {1, {30, 1}, {}, {}, 0}); }
@@ -82,19 +82,19 @@ TEST_CASE("an end, and a need that goes down, give the room to others") {
 
 TEST_CASE("other file systems are another matter") {
   SpaceLedger ledger;
-  ledger.open(k_first, k_alice, 1, k_start);
-  ledger.open(k_second, k_bob, 2, k_start);
+  ledger.open(k_first, k_alice_uid, 1, k_ledger_start);
+  ledger.open(k_second, k_bob_uid, 2, k_ledger_start);
   CHECK(ask(ledger, k_first, claim_of(1, 100), 100));
   CHECK(ask(ledger, k_second, claim_of(1, 100), 100));
 }
 
 TEST_CASE("a restarted daemon knows the promises, from its last answers") {
   SpaceLedger before;
-  before.open(k_first, k_alice, 1, k_start);
+  before.open(k_first, k_alice_uid, 1, k_ledger_start);
   before.note(k_first, claim_of(3, 60, 20));
   const SpaceAnswer last = before.answer(k_first, terms_of(100));
   SpaceLedger after;
-  after.open(k_first, k_alice, 1, k_start, last);
+  after.open(k_first, k_alice_uid, 1, k_ledger_start, last);
   CHECK(after.promised_to(k_first).bytes == 40);
   CHECK_FALSE(after.note(k_first, claim_of(3, 60, 30)));
   CHECK(after.promised_to(k_first).bytes == 30);
@@ -103,9 +103,9 @@ TEST_CASE("a restarted daemon knows the promises, from its last answers") {
 
 TEST_CASE("one user's jobs are promised their share of what others leave, however many they are") {
   SpaceLedger ledger;
-  ledger.open(k_first, k_alice, 1, k_start);
-  ledger.open(k_second, k_alice, 1, k_start);
-  ledger.open(k_third, k_bob, 1, k_start);
+  ledger.open(k_first, k_alice_uid, 1, k_ledger_start);
+  ledger.open(k_second, k_alice_uid, 1, k_ledger_start);
+  ledger.open(k_third, k_bob_uid, 1, k_ledger_start);
   const auto disk = terms_of(80 * k_gib, 50);
   CHECK(ask(ledger, k_first, claim_of(1, 70 * k_gib), disk));
   CHECK(ledger.promised_to(k_first).bytes == 40 * k_gib);
@@ -117,7 +117,7 @@ TEST_CASE("one user's jobs are promised their share of what others leave, howeve
 
 TEST_CASE("a large archive on an idle disk is admitted, and the rest is promised while it comes") {
   SpaceLedger ledger;
-  ledger.open(k_first, k_alice, 1, k_start);
+  ledger.open(k_first, k_alice_uid, 1, k_ledger_start);
   REQUIRE(ask(ledger, k_first, claim_of(1, 70 * k_gib), terms_of(80 * k_gib, 50)));
   std::uint64_t written = 0;
   for (int minute = 1; minute <= 20; ++minute) {
@@ -131,8 +131,8 @@ TEST_CASE("a large archive on an idle disk is admitted, and the rest is promised
 
 TEST_CASE("a job that writes little is promised little once its first minutes are over") {
   SpaceLedger ledger;
-  ledger.open(k_first, k_alice, 1, k_start);
-  ledger.open(k_second, k_bob, 1, k_start);
+  ledger.open(k_first, k_alice_uid, 1, k_ledger_start);
+  ledger.open(k_second, k_bob_uid, 1, k_ledger_start);
   REQUIRE(ask(ledger, k_first, claim_of(1, 70 * k_gib), terms_of(80 * k_gib)));
   ledger.note(k_first, claim_of(1, 70 * k_gib, k_gib));
   review(ledger, k_first, terms_of(79 * k_gib, 100, k_lately - std::chrono::minutes(1)));
@@ -156,7 +156,7 @@ TEST_CASE("a job that writes little is promised little once its first minutes ar
 
 TEST_CASE("a review gives nothing to a job whose claim has no answer yet") {
   SpaceLedger ledger;
-  ledger.open(k_first, k_alice, 1, k_start);
+  ledger.open(k_first, k_alice_uid, 1, k_ledger_start);
   REQUIRE(ask(ledger, k_first, claim_of(1, 10 * k_gib), terms_of(80 * k_gib)));
   REQUIRE(ledger.note(k_first, claim_of(2, 90 * k_gib)));
   review(ledger, k_first, terms_of(80 * k_gib, 100, std::chrono::minutes(1)));

@@ -11,7 +11,7 @@ using namespace nodestage;
 
 namespace {
 
-constexpr const char* k_tree =
+constexpr const char* k_staged_tree =
     "mkdir -p t/a/b && echo one > t/a/one && echo two > t/a/b/two && ln -s one t/a/link && "
     "ln t/a/one t/a/hard && touch -d '2020-01-02 03:04:05.123456789' t/a/one t/a/b";
 
@@ -19,7 +19,7 @@ constexpr const char* k_tree =
 
 TEST_CASE("a tar is extracted and told of") {
   StageRun stage;
-  REQUIRE(stage.in_data(std::string(k_tree) + " && tar cf t.tar t") == 0);
+  REQUIRE(stage.in_data(std::string(k_staged_tree) + " && tar cf t.tar t") == 0);
   stage.add("t.tar");
   REQUIRE(stage.run() == 0);
   CHECK(stage.status.phase == WorkerPhase::done);
@@ -36,7 +36,7 @@ TEST_CASE("a tar is extracted and told of") {
 
 TEST_CASE("an item tells when it was begun, read and finished") {
   StageRun stage;
-  REQUIRE(stage.in_data(std::string(k_tree) + " && tar cf t.tar t") == 0);
+  REQUIRE(stage.in_data(std::string(k_staged_tree) + " && tar cf t.tar t") == 0);
   stage.add("t.tar");
   stage.add("missing").optional = true;
   const std::uint64_t before = wall_ms();
@@ -53,7 +53,7 @@ TEST_CASE("an item tells when it was begun, read and finished") {
 
 TEST_CASE("a directory is copied") {
   StageRun stage;
-  REQUIRE(stage.in_data(k_tree) == 0);
+  REQUIRE(stage.in_data(k_staged_tree) == 0);
   stage.add("t/").name = "MINE";
   REQUIRE(stage.run() == 0);
   CHECK(stage.what() == "directory");
@@ -142,7 +142,7 @@ TEST_CASE("globs") {
 
 TEST_CASE("the failure of a needed dataset fails the job, with the cause in two lines") {
   StageRun stage;
-  REQUIRE(stage.in_data(std::string(k_tree) +
+  REQUIRE(stage.in_data(std::string(k_staged_tree) +
                         " && tar czf t.tgz t && head -c 100 t.tgz > cut.tgz") == 0);
   stage.add("cut.tgz");
   SUBCASE("needed") {
@@ -185,7 +185,8 @@ TEST_CASE("limit_files: a dataset with more files fails, with the limit and what
                           Case{"*.txt", "", 2}, Case{"*.txt", "d", 2}, Case{"a.txt", "", 1}}) {
     CAPTURE(one.source);
     StageRun stage;
-    REQUIRE(stage.in_data(std::string(k_tree) + " && tar cf t.tar t && bsdtar -a -cf t.zip t && " +
+    REQUIRE(stage.in_data(std::string(k_staged_tree) +
+                          " && tar cf t.tar t && bsdtar -a -cf t.zip t && " +
                           "touch a.txt b.txt") == 0);
     stage.add(one.source).destination = one.destination;
     stage.request.datasets[0].limit_files = one.files;
@@ -322,7 +323,7 @@ TEST_CASE("the mark of a source is the same until the source or the keys change"
   StageRun stage;
   stage.order.cache = "/cache";
   stage.order.cache_min_age_s = 0;
-  REQUIRE(stage.in_data(std::string(k_tree) + " && tar cf t.tar t") == 0);
+  REQUIRE(stage.in_data(std::string(k_staged_tree) + " && tar cf t.tar t") == 0);
   SUBCASE("of a file") {
     stage.add("t.tar");
     const std::uint64_t mark = mark_after(stage, "true");

@@ -14,20 +14,20 @@ using namespace nodestage;
 
 namespace {
 
-enum class Reader { ours, libarchive };
+enum class TarReader { ours, libarchive };
 
 // All that a reader tells of a tar, a line for each entry; the last one is "end" or the fault.
-std::vector<std::string> read_all_of(const std::string& path, Reader reader) {
+std::vector<std::string> read_all_of(const std::string& path, TarReader reader) {
   return lines_of(path, [reader](Decoder& decoder) {
-    return reader == Reader::ours ? Result<std::unique_ptr<Entries>>(open_tar_entries(decoder))
-                                  : open_stream_entries(Container::tar, decoder);
+    return reader == TarReader::ours ? Result<std::unique_ptr<Entries>>(open_tar_entries(decoder))
+                                     : open_stream_entries(Container::tar, decoder);
   });
 }
 
 void check_agreement(const std::string& path, const std::string& how) {
   INFO(how);
-  const auto ours = read_all_of(path, Reader::ours);
-  const auto others = read_all_of(path, Reader::libarchive);
+  const auto ours = read_all_of(path, TarReader::ours);
+  const auto others = read_all_of(path, TarReader::libarchive);
   CHECK(ours.back() == "end");
   CHECK(ours.size() > 2);
   CHECK(ours.size() == others.size());
@@ -35,7 +35,7 @@ void check_agreement(const std::string& path, const std::string& how) {
     CHECK(ours[i] == others[i]);
 }
 
-constexpr const char* k_tree =
+constexpr const char* k_tar_tree =
     "mkdir -p t/sub/empty && cd t && echo one > one && : > nothing && seq 30000 > numbers && "
     "ln one hard && ln -s one soft && mkfifo pipe && chmod 4750 one && chmod 1777 sub && "
     "l=$(printf 'l%.0s' $(seq 90)) && mkdir -p $l/$l && echo deep > $l/$l/$l && "
@@ -68,14 +68,14 @@ std::string ustar_of(const PieceRun& run, const std::string& make) {
 
 std::string last_of(const PieceRun& run, const std::string& archive) {
   write_file(run.scratch / "a.tar", archive);
-  return read_all_of(run.scratch / "a.tar", Reader::ours).back();
+  return read_all_of(run.scratch / "a.tar", TarReader::ours).back();
 }
 
 }  // namespace
 
 TEST_CASE("our tar reader agrees with libarchive's on every writer's dialects") {
   PieceRun run;
-  write_file(run.scratch / "make", k_tree);
+  write_file(run.scratch / "make", k_tar_tree);
   REQUIRE(run.shell("bash make") == 0);
   // Some dialects cannot hold all of these names: the rest is packed all the same.
   for (const std::string format : {"v7", "oldgnu", "gnu", "ustar", "posix"}) {

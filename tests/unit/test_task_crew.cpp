@@ -11,9 +11,9 @@ namespace {
 
 using Action = std::function<Status(unsigned)>;
 
-class Act final : public TaskCrew::Task {
+class CrewAct final : public TaskCrew::Task {
  public:
-  explicit Act(Action action) : action_(std::move(action)) {}
+  explicit CrewAct(Action action) : action_(std::move(action)) {}
   Status run(unsigned thread) override { return action_(thread); }
 
  private:
@@ -22,7 +22,7 @@ class Act final : public TaskCrew::Task {
 
 TaskCrew::Tasks tasks(const std::vector<Action>& actions) {
   TaskCrew::Tasks made;
-  for (const auto& action : actions) made.push_back(std::make_unique<Act>(action));
+  for (const auto& action : actions) made.push_back(std::make_unique<CrewAct>(action));
   return made;
 }
 

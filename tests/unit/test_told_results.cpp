@@ -7,7 +7,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint32_t k_job = 7;
+constexpr std::uint32_t k_told_job = 7;
 
 constexpr const char* k_output = "/home/alice/slurm-%j.out";
 constexpr std::uint32_t k_batch_step = 0xfffffffb;
@@ -16,37 +16,37 @@ constexpr std::uint32_t k_batch_step = 0xfffffffb;
 struct ToldSite : JobSite {
   explicit ToldSite(const char* stdout_path = k_output, std::uint32_t step = k_batch_step) {
     config.stageout.report = ReportTo::output;
-    Begin begin = request(k_job);
+    Begin begin = request(k_told_job);
     begin.stdout_path = stdout_path;
     run(begin, step);
     answers.clear();
-    end(k_job);
+    end(k_told_job);
   }
   // Of several nodes, the second one.
   struct Second {};
   explicit ToldSite(Second) {
     config.stageout.report = ReportTo::output;
-    Begin begin = shared_request(k_job);
+    Begin begin = shared_request(k_told_job);
     begin.stdout_path = k_output;
     run(begin, 0);
     JobNote note;
     note.verdict = Verdict::ready;
     note.facts = {true, k_no_number, k_no_number, "name", true};
-    hear_from_first(k_job, note);
-    end(k_job);
+    hear_from_first(k_told_job, note);
+    end(k_told_job);
   }
   void run(const Begin& begin, std::uint32_t step) {
     REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin)));
-    REQUIRE(workers.say(WorkerTask::stage, k_job, WorkerPhase::done, {}));
+    REQUIRE(workers.say(WorkerTask::stage, k_told_job, WorkerPhase::done, {}));
     REQUIRE(workers.end(WorkerTask::stage));
     Wait wait;
-    wait.job = k_job;
+    wait.job = k_told_job;
     wait.step = step;
     wait.interval_ms = 1000;
     jobs->wait(wait, reply);
   }
   void stage_out(WorkerPhase phase, ItemState state, const char* note = "") {
-    REQUIRE(workers.say(WorkerTask::stage_out, k_job, phase, {output("a", state, 0, note)}));
+    REQUIRE(workers.say(WorkerTask::stage_out, k_told_job, phase, {output("a", state, 0, note)}));
     REQUIRE(workers.end(WorkerTask::stage_out));
   }
   // What is appended to the job's output now; "" when nothing is.
@@ -66,11 +66,11 @@ TEST_CASE("the epilog is answered when the job's output says what became of the 
   site.stage_out(WorkerPhase::done, ItemState::done);
   CHECK(site.lines() == "nodestage: n1: a -> /scratch/out: 3 files, 30 B in 0.0 s\n");
   CHECK_FALSE(site.is_answered());
-  CHECK(site.end(k_job) != 0);  // a second end starts nothing
+  CHECK(site.end(k_told_job) != 0);  // a second end starts nothing
   CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
   REQUIRE(site.workers.end(WorkerTask::append));
   CHECK(site.is_answered());
-  CHECK(site.state_of(k_job) == "");
+  CHECK(site.state_of(k_told_job) == "");
 }
 
 TEST_CASE("an output that does not answer keeps no epilog waiting for long") {
@@ -81,14 +81,14 @@ TEST_CASE("an output that does not answer keeps no epilog waiting for long") {
   site.pass(2s);
   CHECK(site.is_answered());
   REQUIRE(site.workers.end(WorkerTask::append, {WorkerEnd::Kind::ended, "was killed"}));
-  CHECK(site.state_of(k_job) == "");
+  CHECK(site.state_of(k_told_job) == "");
 }
 
 TEST_CASE("an epilog that can wait no longer goes when its results have been delivered") {
   ToldSite site;
   site.config.stageout.epilog_wait_s = 600;
   site.stage_out(WorkerPhase::done, ItemState::done);
-  site.jobs->end(End{k_job, k_no_number, 0, 1}, site.reply);
+  site.jobs->end(End{k_told_job, k_no_number, 0, 1}, site.reply);
   site.pass(2s);
   CHECK(site.is_answered());
   CHECK(site.trees("hold") == 0);
@@ -128,14 +128,14 @@ TEST_CASE("a node that ends when the batch script has ended writes its lines") {
   JobNote note;
   note.outcome_known = true;
   note.status = 0;
-  site.hear_from_first(k_job, note);
+  site.hear_from_first(k_told_job, note);
   site.stage_out(WorkerPhase::done, ItemState::done);
   CHECK(site.lines() != "");
 }
 
 TEST_CASE("a run that is delivered beside the next one leaves the output to that") {
   ToldSite site;
-  Begin next = site.request(k_job, 1);
+  Begin next = site.request(k_told_job, 1);
   next.stdout_path = k_output;
   site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
   REQUIRE(site.is_answered());
@@ -170,7 +170,7 @@ TEST_CASE("many long lines fit where a worker reads them") {
   std::vector<ItemRecord> items;
   for (int i = 0; i < 64; ++i)
     items.push_back(output("a", ItemState::failed, 0, std::string(1600, 'x').c_str()));
-  REQUIRE(site.workers.say(WorkerTask::stage_out, k_job, WorkerPhase::failed, items));
+  REQUIRE(site.workers.say(WorkerTask::stage_out, k_told_job, WorkerPhase::failed, items));
   REQUIRE(site.workers.end(WorkerTask::stage_out));
   CHECK(site.lines().size() < k_max_request_bytes);
   CHECK(site.lines().find(" more: nodestage report 7)\n") != std::string::npos);

@@ -12,7 +12,8 @@ using namespace nodestage;
 
 namespace {
 
-constexpr const char* k_whole = "shared: kept on this node for your further jobs; it is read-only";
+constexpr const char* k_kept_whole =
+    "shared: kept on this node for your further jobs; it is read-only";
 
 struct OneDirectory : ShareRun<StageRun> {
   OneDirectory() {
@@ -219,7 +220,7 @@ TEST_CASE("a directory that is to be kept") {
   const SharedItem decided = run.decide(ShareRole::lead, "d");
   REQUIRE(decided.key.size() == k_share_key_bytes);
   REQUIRE_MESSAGE(run.run() == 0, run.status.cause);
-  CHECK(run.note() == k_whole);
+  CHECK(run.note() == k_kept_whole);
   CHECK(run.has_flag(k_item_whole));
   CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + decided.path));
   CHECK(run.in_job("test \"$(stat -c %a d)\" = 500 && test -z \"$(find d ! -type l -perm /222)\""));
@@ -233,7 +234,7 @@ TEST_CASE("a group with a directory in it that is to be kept") {
   run.decide(ShareRole::lead, "all");
   SUBCASE("unchanged") {
     REQUIRE_MESSAGE(run.run() == 0, run.status.cause);
-    CHECK(run.note() == k_whole);
+    CHECK(run.note() == k_kept_whole);
     CHECK(run.in_job("test -z \"$(find all ! -type l -perm /222)\""));
   }
   SUBCASE("a file in the directory is another one") {
@@ -263,6 +264,6 @@ TEST_CASE("a directory that is changed while it is staged is the job's own") {
                       change + ") >/dev/null 2>&1 &") == 0);
   REQUIRE_MESSAGE(run.run() == 0, run.status.cause);
   CHECK(run.has_flag(k_item_whole) == !is_changed);
-  CHECK(run.note() ==
-        (is_changed ? "not shared: it was changed while it was read; it is read-only" : k_whole));
+  CHECK(run.note() == (is_changed ? "not shared: it was changed while it was read; it is read-only"
+                                  : k_kept_whole));
 }

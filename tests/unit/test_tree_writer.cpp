@@ -9,7 +9,7 @@ using namespace nodestage;
 namespace {
 
 // Everything that can be seen of a tree, a line each.
-std::string listing(const std::string& directory, const std::string& into) {
+std::string written_listing(const std::string& directory, const std::string& into) {
   return "cd " + directory + " && find . -printf '%P %y %m %T@ %s %b %l %n\\n' | sort > " + into +
          " && find . -type f -exec md5sum {} + | sort >> " + into +
          " && find . -type f -links +1 -printf '%i %P\\n' | sort -n | awk '{if($1!=i){i=$1;n=$2}; "
@@ -50,9 +50,9 @@ TEST_CASE("a tar becomes what GNU tar makes of it") {
       // Times of directories that the archive does not hold are "now".
       const std::string drop =
           " && sed -i -E '/^(s\\/implicit(\\/a|\\/a\\/b)?)? d /s/[0-9]+\\.[0-9]+/T/' ";
-      REQUIRE(stage.in_data(listing(stage.data() + "/ref", stage.data() + "/1") + drop +
+      REQUIRE(stage.in_data(written_listing(stage.data() + "/ref", stage.data() + "/1") + drop +
                             stage.data() + "/1") == 0);
-      REQUIRE(stage.in_data(listing(stage.job() + "/got", stage.data() + "/2") + drop +
+      REQUIRE(stage.in_data(written_listing(stage.job() + "/got", stage.data() + "/2") + drop +
                             stage.data() + "/2") == 0);
       CHECK(stage.in_data("diff 1 2") == 0);
     }

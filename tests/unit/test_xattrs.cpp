@@ -10,7 +10,7 @@ using namespace nodestage;
 namespace {
 
 // What getfattr tells of all that is below, ACLs included.
-std::string listing(const std::string& directory, const std::string& into) {
+std::string xattr_listing(const std::string& directory, const std::string& into) {
   return "(cd " + directory +
          " && find . -print0 | sort -z | xargs -0 getfattr -h -d -m - -e hex) > " + into;
 }
@@ -88,7 +88,7 @@ TEST_CASE("attributes and ACLs are kept where the site has it so") {
   if (!can_make_tree(run)) return;
   REQUIRE(run.shell("tar --xattrs --xattrs-include='*' --acls -cf g.tar -C s . && "
                     "tar --acls --xattrs --xattrs-include='user.*' -czf t.tar.gz -C s . && " +
-                    listing("s", "wanted")) == 0);
+                    xattr_listing("s", "wanted")) == 0);
   REQUIRE(run.shell("! command -v bsdtar || bsdtar --xattrs --acls -cf b.tar -C s .") == 0);
   for (const std::string name : {"g.tar", "t.tar.gz", "b.tar", "s"}) {
     CAPTURE(name);
@@ -96,11 +96,11 @@ TEST_CASE("attributes and ACLs are kept where the site has it so") {
     run.rules.xattrs = true;
     REQUIRE(run.build(run.scratch / name) == "");
     CHECK(run.note == "");
-    CHECK(run.shell(listing(run.out(), "got") + "; diff wanted got") == 0);
+    CHECK(run.shell(xattr_listing(run.out(), "got") + "; diff wanted got") == 0);
     CHECK(run.shell("test $(stat -c %a " + run.out("ro") + ") = 444") == 0);
     run.rules.xattrs = false;
     REQUIRE(run.build(run.scratch / name) == "");
-    CHECK(run.shell(listing(run.out(), "got") + "; test ! -s got") == 0);
+    CHECK(run.shell(xattr_listing(run.out(), "got") + "; test ! -s got") == 0);
   }
   run.rules.xattrs = true;
   REQUIRE(run.build(run.scratch / "s/f") == "");

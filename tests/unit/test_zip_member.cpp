@@ -46,8 +46,8 @@ Member packed64(const PieceRun& run, const std::string& name, const std::string&
 }
 
 // Small: inflated at once; large: in blocks; most of the archive: on the parser's thread.
-const std::string k_small = "some text, some text, some text";
-const std::string k_large(3'000'000, 'z');
+const std::string k_small_text = "some text, some text, some text";
+const std::string k_large_text(3'000'000, 'z');
 
 }  // namespace
 
@@ -119,7 +119,7 @@ TEST_CASE("Deflate64: codes and distances that cannot be are faults") {
 
 TEST_CASE("sizes may be left to a data descriptor, and descriptors are passed over") {
   const PieceRun run;
-  Member member = packed("n", k_small);
+  Member member = packed("n", k_small_text);
   member.local.crc = member.local.packed = member.local.size = 0;
   member.told.flags = member.local.flags = 8;
   const std::string numbers = zip_file::little(member.told.crc, 4) +
@@ -129,14 +129,14 @@ TEST_CASE("sizes may be left to a data descriptor, and descriptors are passed ov
     member.after = after;
     const auto all = read(run, {member, stored("last", "x")});
     CHECK(all.fault == "");
-    CHECK(all.entries.at(0).data == k_small);
+    CHECK(all.entries.at(0).data == k_small_text);
   }
 }
 
 TEST_CASE("a local header that says something else is a fault that says what") {
   const PieceRun run;
-  for (const Member& good :
-       {stored("name", k_small), packed("name", k_small), packed64(run, "name", k_small)}) {
+  for (const Member& good : {stored("name", k_small_text), packed("name", k_small_text),
+                             packed64(run, "name", k_small_text)}) {
     Member member = good;
     member.local.name = "eman";
     CHECK(fails(run, member, "disagree on its name"));
@@ -168,7 +168,7 @@ TEST_CASE("a local header that says something else is a fault that says what") {
 
 TEST_CASE("data that are not as both headers say are a fault") {
   const PieceRun run;
-  for (const std::string& text : {k_small, k_large}) {
+  for (const std::string& text : {k_small_text, k_large_text}) {
     CAPTURE(text.size());
     for (const Member& good :
          {stored("name", text), packed("name", text), packed64(run, "name", text)}) {

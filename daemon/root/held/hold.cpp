@@ -46,7 +46,7 @@ std::string who_removed(const JobRecord& record) {
                "script cleans up too early.";
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string reason_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
@@ -96,7 +96,7 @@ bool waits_for_user(const WorkerStatus& status) {
 std::vector<std::string> reasons_of(const WorkerStatus& status, const std::string& cause) {
   std::vector<std::string> reasons;
   if (status.phase != WorkerPhase::failed || status.items.empty())
-    reasons.push_back(shortened(first_line(cause), k_reason_width));
+    reasons.push_back(shortened(reason_line(cause), k_reason_width));
   const std::vector<std::string> lines = delivery_lines(status);
   for (std::size_t i = 0; i < status.items.size(); ++i) {
     if (!is_open(status.items[i])) continue;

@@ -19,7 +19,7 @@ constexpr std::uint64_t k_answer_margin_s = 60;
 // For the job's output to take the lines about its results.
 constexpr std::chrono::seconds k_reporting_wait{10};
 // Until what could not be moved to the trash is moved again.
-constexpr std::chrono::seconds k_first_pause{2};
+constexpr std::chrono::seconds k_first_retry{2};
 constexpr std::chrono::seconds k_pause{60};
 
 bool is_empty(int directory_fd) {
@@ -243,7 +243,7 @@ void Ending::finish(JobRecord& record) {
   if (!moved) {
     record.cause = "its directory cannot be removed, which is tried again: " + moved.error().what;
     log::error(about(record), "{}", record.cause);
-    remove_again_after(k_first_pause);
+    remove_again_after(k_first_retry);
   }
   at_.table.change(record, JobState::gone);
   answer(key, {EndOutcome::done, ""});

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::seconds k_ask_again{1};
 // Beyond the time for which the others ask.
-constexpr std::chrono::seconds k_age{60};
+constexpr std::chrono::seconds k_outcome_age{60};
 constexpr unsigned k_refusal_tries = 5;
 
 }  // namespace
@@ -42,7 +42,7 @@ void Outcomes::keep(const JobRecord& record) {
   if (!spans_nodes(record) || !is_on_first_node(record)) return;
   const JobKey key = record.key();
   kept_[key] = {at_.talk.note_of(record), record.begin.node, record.begin.nodes};
-  at_.loop.after(k_age + std::chrono::seconds(2 * at_.config.peer.outcome_wait_s),
+  at_.loop.after(k_outcome_age + std::chrono::seconds(2 * at_.config.peer.outcome_wait_s),
                  [this, key] { kept_.erase(key); });
 }
 

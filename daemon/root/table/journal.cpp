@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int k_version = 1;
+constexpr int k_journal_version = 1;
 constexpr const char* k_entry = ".json";
 constexpr const char* k_request = ".request";
 constexpr std::size_t k_entry_bytes = std::string_view(k_entry).size();
@@ -110,7 +110,7 @@ static void each_field(Is<JobRecord> auto& record, auto field) {
 
 std::string encode_record(const JobRecord& record) {
   Json json = to_json_record(record);
-  json["version"] = k_version;
+  json["version"] = k_journal_version;
   // In lists (of nodes, of reasons), what is not UTF-8 becomes U+FFFD instead of a throw.
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
@@ -121,7 +121,7 @@ Result<JobRecord> decode_record(std::string_view text) {
   JsonFields fields(json);
   int version = 0;
   fields.read("version", version);
-  if (fields.status() && version != k_version)
+  if (fields.status() && version != k_journal_version)
     return Error{EINVAL, "a journal entry of another version"};
   JobRecord record;
   fields.read_record(record, is_required);

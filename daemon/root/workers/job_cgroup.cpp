@@ -14,7 +14,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_max_bytes = std::size_t{1} << 16;
+constexpr std::size_t k_max_file_bytes = std::size_t{1} << 16;
 
 std::vector<std::string_view> parts_of(std::string_view path) {
   std::vector<std::string_view> parts;
@@ -85,7 +85,8 @@ JobCgroups find_job_cgroups(const std::set<JobOfUser>& jobs, const std::string& 
   auto processes = DirectoryStream::at(AT_FDCWD, proc);
   while (const auto name = processes.next()) {
     if (name->front() < '1' || name->front() > '9') continue;
-    const auto text = read_file(AT_FDCWD, proc + "/" + std::string(*name) + "/cgroup", k_max_bytes);
+    const auto text =
+        read_file(AT_FDCWD, proc + "/" + std::string(*name) + "/cgroup", k_max_file_bytes);
     if (!text || text->find("/job_") == std::string::npos) continue;
     const auto places = cgroups_in(*text);
     const auto place = places.find(controller);
@@ -108,7 +109,7 @@ bool enter_job_cgroup(const std::string& directory) {
 std::uint64_t out_of_memory_kills(const std::string& directory) {
   static constexpr std::string_view k_count = "oom_kill ";
   for (const char* file : {"/memory.events", "/memory.oom_control"}) {
-    const auto text = read_file(AT_FDCWD, directory + file, k_max_bytes);
+    const auto text = read_file(AT_FDCWD, directory + file, k_max_file_bytes);
     const std::size_t at = text ? text->find(k_count) : std::string::npos;
     if (at == std::string::npos) continue;
     std::string_view rest = std::string_view(*text).substr(at + k_count.size());

@@ -12,12 +12,12 @@
 #include "common/wire/space_claim.hpp"
 #include "daemon/worker/archive/archive_end.hpp"
 #include "daemon/worker/archive/archive_fault.hpp"
+#include "daemon/worker/archive/tar_header.hpp"
 #include "daemon/worker/archive/zip_record.hpp"
 
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_tar_block = 512;
 // zip seeks to each entry's header: larger blocks would read too much, smaller ones too often.
 constexpr std::size_t k_seek_block = std::size_t{256} * 1024;
 
@@ -88,19 +88,19 @@ Entry::Kind kind_of(archive_entry* raw) {
   }
 }
 
-std::string text_of(const char* text) { return text != nullptr ? text : ""; }
+std::string text_or_empty(const char* text) { return text != nullptr ? text : ""; }
 
 Entry entry_of(archive_entry* raw) {
   Entry entry;
-  entry.name = text_of(archive_entry_pathname(raw));
+  entry.name = text_or_empty(archive_entry_pathname(raw));
   entry.kind = kind_of(raw);
   entry.mode = archive_entry_perm(raw);
   if (archive_entry_mtime_is_set(raw) != 0) {
     entry.mtime = timespec{archive_entry_mtime(raw), archive_entry_mtime_nsec(raw)};
   }
   entry.size = static_cast<std::uint64_t>(std::max<la_int64_t>(archive_entry_size(raw), 0));
-  if (entry.kind == Entry::Kind::hard_link) entry.link = text_of(archive_entry_hardlink(raw));
-  if (entry.kind == Entry::Kind::symlink) entry.link = text_of(archive_entry_symlink(raw));
+  if (entry.kind == Entry::Kind::hard_link) entry.link = text_or_empty(archive_entry_hardlink(raw));
+  if (entry.kind == Entry::Kind::symlink) entry.link = text_or_empty(archive_entry_symlink(raw));
   return entry;
 }
 
@@ -139,7 +139,7 @@ class ArchiveEntries : public Entries {
 
 Error ArchiveEntries::current_fault() {
   if (!input_fault_) return input_fault_.error();
-  std::string cause = text_of(archive_error_string(handle()));
+  std::string cause = text_or_empty(archive_error_string(handle()));
   while (cause.ends_with('\n')) cause.pop_back();
   return failed(cause);
 }

@@ -5,12 +5,12 @@
 #include <optional>
 #include <string_view>
 
+#include "daemon/worker/archive/tar_header.hpp"
+
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_tar_block = 512;
-
-std::string_view text_of(Bytes bytes) {
+std::string_view start_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -74,7 +74,7 @@ bool is_ascii_cpio(std::string_view start) {
 }  // namespace
 
 Container recognise_container(Bytes start) {
-  const std::string_view text = text_of(start);
+  const std::string_view text = start_text(start);
   const auto has = [text](const Magic& magic) {
     return !magic.bytes.empty() && text.size() > magic.at &&
            text.substr(magic.at).starts_with(magic.bytes);
@@ -86,7 +86,7 @@ Container recognise_container(Bytes start) {
 }
 
 bool starts_with_zero_block(Bytes start) {
-  const std::string_view text = text_of(start).substr(0, k_tar_block);
+  const std::string_view text = start_text(start).substr(0, k_tar_block);
   return text.size() == k_tar_block && text.find_first_not_of('\0') == std::string_view::npos;
 }
 

@@ -16,7 +16,6 @@ constexpr std::string_view k_end = "PK\5\6"sv;
 constexpr std::size_t k_end_bytes = 22;
 constexpr std::size_t k_wide_end_bytes = 56;
 constexpr std::size_t k_locator_bytes = 20;
-constexpr std::size_t k_local_bytes = 30;
 constexpr std::size_t k_max_comment = 65535;
 constexpr std::uint64_t k_max_directory = 1ULL << 30;
 
@@ -60,12 +59,14 @@ Result<std::vector<char>> bytes_at(const Source& source, std::uint64_t offset, s
   return data;
 }
 
-std::string_view text_of(const std::vector<char>& data) { return {data.data(), data.size()}; }
+std::string_view directory_text(const std::vector<char>& data) {
+  return {data.data(), data.size()};
+}
 
 Result<bool> starts_at(const Source& source, std::uint64_t offset, std::string_view magic) {
   if (source.size() < magic.size() || offset > source.size() - magic.size()) return false;
   TRY_ASSIGN(const auto start, bytes_at(source, offset, magic.size()));
-  return text_of(start) == magic;
+  return directory_text(start) == magic;
 }
 
 // The zip64 end record: where its locator points or, behind a self-extractor, right before it.
@@ -75,7 +76,7 @@ Result<Directory> wide_directory(const Source& source, std::string_view locator,
   for (const std::uint64_t at : {stated, locator_at - k_wide_end_bytes}) {
     if (at > locator_at || locator_at - at < k_wide_end_bytes) continue;
     TRY_ASSIGN(const auto record, bytes_at(source, at, k_wide_end_bytes));
-    const std::string_view wide = text_of(record);
+    const std::string_view wide = directory_text(record);
     if (!wide.starts_with("PK\6\6"sv)) continue;
     if (little<std::uint32_t>(wide, 16) != 0) return in_parts(source);
     return Directory{little<std::uint64_t>(wide, 40), little<std::uint64_t>(wide, 48), at,
@@ -124,7 +125,7 @@ Result<std::vector<char>> read_tail(const Source& source) {
 Result<Directory> stated_directory(const Source& source) {
   TRY_ASSIGN(const auto data, read_tail(source));
   const std::uint64_t tail_at = source.size() - data.size();
-  const std::string_view tail = text_of(data);
+  const std::string_view tail = directory_text(data);
   const auto found = find_end(tail);
   if (!found) {
     TRY_ASSIGN(const bool is_first_part, starts_at(source, 0, "PK\7\10"sv));
@@ -171,7 +172,7 @@ Result<Directory> find_directory(const Source& source) {
 Status check_alone(const Source& source, std::uint64_t first) {
   const std::uint64_t size = std::min<std::uint64_t>(first, k_end_bytes + k_max_comment);
   TRY_ASSIGN(const auto before, bytes_at(source, first - size, size));
-  const auto end = find_end(text_of(before));
+  const auto end = find_end(directory_text(before));
   if (!end || end->has_junk) return {};
   return fault(0, shown(source.path()) + ": two or more zip archives, one after another",
                "A zip lists its members at its end, so only those of the last one would be there. "
@@ -249,7 +250,7 @@ Status ZipIndex::check_places(const Source& source) const {
 
 Result<bool> has_zip_end(const Source& source) {
   TRY_ASSIGN(const auto tail, read_tail(source));
-  const auto end = find_end(text_of(tail));
+  const auto end = find_end(directory_text(tail));
   return end && !end->has_junk;
 }
 

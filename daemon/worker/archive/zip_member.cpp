@@ -11,10 +11,9 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::size_t k_local_bytes = 30;
-constexpr std::size_t k_block = std::size_t{1} << 20;
+constexpr std::size_t k_member_block = std::size_t{1} << 20;
 
-std::string_view text_of(Bytes bytes) {
+std::string_view chars_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -22,8 +21,8 @@ std::string_view text_of(Bytes bytes) {
 struct Tools {
   Inflater inflater;
   std::unique_ptr<Codec> deflate64;  // made for the first member that needs it
-  std::unique_ptr<std::byte[]> in{new std::byte[k_block]};
-  std::unique_ptr<std::byte[]> out{new std::byte[k_block]};
+  std::unique_ptr<std::byte[]> in{new std::byte[k_member_block]};
+  std::unique_ptr<std::byte[]> out{new std::byte[k_member_block]};
 };
 
 Tools& tools() {
@@ -52,11 +51,11 @@ std::string disagreement(std::string_view local, std::string_view extra, const Z
 
 Status ZipMember::open(Bytes start) {
   if (start.empty()) {
-    const std::span block(tools().in.get(), std::min<std::uint64_t>(room_, k_block));
+    const std::span block(tools().in.get(), std::min<std::uint64_t>(room_, k_member_block));
     TRY_ASSIGN(const std::size_t count, source_.read_at(record_.offset, block));
     start = block.first(count);
   }
-  TRY_ASSIGN(const std::size_t header, header_size(text_of(start)));
+  TRY_ASSIGN(const std::size_t header, header_size(chars_of(start)));
   if (room_ - header < record_.packed) return damaged("the entry's data overlap what follows them");
   const Bytes data = start.subspan(header);
   at_hand_ = data.first(std::min<std::uint64_t>(data.size(), record_.packed));
@@ -91,7 +90,7 @@ Result<std::size_t> ZipMember::header_size(std::string_view local) const {
 }
 
 bool ZipMember::is_small() const {
-  return left_ == 0 && (record_.method == ZipRecord::stored || record_.size < k_block);
+  return left_ == 0 && (record_.method == ZipRecord::stored || record_.size < k_member_block);
 }
 
 Result<Bytes> ZipMember::whole() {
@@ -158,7 +157,7 @@ Result<std::size_t> ZipMember::copy(std::span<std::byte> out) {
 
 Result<Bytes> ZipMember::next_packed() {
   if (!at_hand_.empty() || left_ == 0) return std::exchange(at_hand_, Bytes());
-  const std::span block(tools().in.get(), std::min<std::uint64_t>(left_, k_block));
+  const std::span block(tools().in.get(), std::min<std::uint64_t>(left_, k_member_block));
   TRY_ASSIGN(const std::size_t count, source_.read_at(next_, block));
   if (count < block.size()) return damaged("the file has become shorter");
   next_ += count;

@@ -6,9 +6,8 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_local_bytes = 30;
 constexpr std::size_t k_max_extra = 65535;
-constexpr std::uint64_t k_large = ZipReads::k_run_bytes / 2;
+constexpr std::uint64_t k_large_member = ZipReads::k_run_bytes / 2;
 // Other bytes between members are read along if they are fewer.
 constexpr std::uint64_t k_gap = 128 * 1024;
 // More than threads can use at once: the threads are the bound, not this number.
@@ -39,7 +38,7 @@ void ZipReads::plan_runs() {
   for (std::size_t i = 0; i < index_.size(); ++i) {
     const std::uint64_t offset = index_.offset(i);
     const std::uint64_t member_end = latest_end(index_, i);
-    const bool is_large = member_end - offset > k_large;
+    const bool is_large = member_end - offset > k_large_member;
     const bool joins = !is_large && !runs_.empty() && runs_.back().size != 0 &&
                        offset - end <= k_gap && member_end - runs_.back().offset <= k_run_bytes;
     if (!joins) runs_.push_back({offset, 0, i});

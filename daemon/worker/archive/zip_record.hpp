@@ -23,6 +23,9 @@
 
 namespace nodestage {
 
+inline constexpr std::size_t k_local_bytes =
+    30;  // of a local header, without name and extra fields
+
 // Takes as many bytes of `data` as the type has; they must exist.
 template <typename Number>
 Number little(std::string_view data, std::size_t at) {

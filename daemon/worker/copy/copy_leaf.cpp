@@ -18,7 +18,6 @@ namespace {
 constexpr std::uint64_t k_part_bytes = 16ULL * 1024 * 1024;
 
 constexpr unsigned char k_link = DT_LNK;
-constexpr int k_open_source = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 constexpr int k_open_copy = O_CREAT | O_EXCL | O_NOFOLLOW;
 
 // Returns whether the directory, or one above it, is that of `info`.

@@ -43,12 +43,12 @@ struct DeflateCursor {
   }
   // In steps of several bytes where none of them is one that was just copied.
   void copy(std::uint32_t length, std::uint32_t distance) {
-    constexpr std::uint32_t k_step = 16;
+    constexpr std::uint32_t k_copy_step = 16;
     const std::uint8_t* from = out - distance;
     std::uint8_t* const end = out + length;
-    if (distance >= k_step) {
-      for (std::uint8_t* to = out; to < end; to += k_step, from += k_step)
-        std::memcpy(to, from, k_step);
+    if (distance >= k_copy_step) {
+      for (std::uint8_t* to = out; to < end; to += k_copy_step, from += k_copy_step)
+        std::memcpy(to, from, k_copy_step);
     } else if (distance == 1) {
       std::fill(out, end, *from);
     } else {

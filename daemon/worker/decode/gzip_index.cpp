@@ -13,7 +13,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::string_view k_magic = "nodestage-index\n";
+constexpr std::string_view k_index_magic = "nodestage-index\n";
 constexpr std::uint32_t k_version = 1;
 constexpr std::uint32_t k_gzip = 1;
 constexpr std::size_t k_head_bytes = 48;
@@ -64,7 +64,7 @@ Result<GzipIndexHead> index_head_of(const Source& file) {
 }
 
 std::string encode_index_head(const GzipIndexHead& head) {
-  std::string text(k_magic);
+  std::string text(k_index_magic);
   put_little_endian(text, k_version);
   put_little_endian(text, k_gzip);
   put_little_endian(text, head.size);
@@ -119,8 +119,8 @@ GzipIndex::Found GzipIndex::check(Source opened, const Source& file) {
 Result<GzipIndex::Trouble> GzipIndex::check_head(const Source& file) {
   TRY_ASSIGN(const auto bytes, read(k_head_bytes + k_crc_bytes));
   const std::string_view start(reinterpret_cast<const char*>(bytes.data()),
-                               std::min(bytes.size(), k_magic.size()));
-  if (bytes.size() < k_head_bytes + k_crc_bytes || start != k_magic || !has_crc(bytes))
+                               std::min(bytes.size(), k_index_magic.size()));
+  if (bytes.size() < k_head_bytes + k_crc_bytes || start != k_index_magic || !has_crc(bytes))
     return Trouble::damaged;
   constexpr std::size_t k_version_at = 16;
   constexpr std::size_t k_coding_at = 20;

@@ -15,8 +15,8 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_header_bytes = 6;
-constexpr std::size_t k_trailer_bytes = 20;
+constexpr std::size_t k_lzip_header = 6;
+constexpr std::size_t k_lzip_trailer = 20;
 
 class Lzip final : public Codec {
  public:
@@ -32,7 +32,7 @@ class Lzip final : public Codec {
 
   Result<Step> decode(Bytes in, std::span<std::byte> out) override {
     if (place_ == Place::data) return decode_data(in, out);
-    const std::size_t whole = place_ == Place::header ? k_header_bytes : k_trailer_bytes;
+    const std::size_t whole = place_ == Place::header ? k_lzip_header : k_lzip_trailer;
     const std::size_t count = std::min(in.size(), whole - held_);
     std::copy_n(in.begin(), count, frame_.begin() + held_);
     held_ += count;
@@ -87,8 +87,8 @@ class Lzip final : public Codec {
 
   lzma_stream stream_ = LZMA_STREAM_INIT;
   enum class Place { header, data, trailer } place_ = Place::header;
-  std::array<std::byte, k_trailer_bytes> frame_{};  // of the header or the trailer, as it comes
-  std::size_t held_ = 0;                            // bytes in it
+  std::array<std::byte, k_lzip_trailer> frame_{};  // of the header or the trailer, as it comes
+  std::size_t held_ = 0;                           // bytes in it
   std::uint32_t crc_ = 0;
   std::uint64_t data_bytes_ = 0;
   std::uint64_t member_bytes_ = 0;

@@ -7,7 +7,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::uint32_t k_skippable_magic = 0x184d2a5e;
+constexpr std::uint32_t k_table_frame_magic = 0x184d2a5e;
 constexpr std::uint32_t k_table_magic = 0x8f92eab1;
 constexpr std::uint64_t k_header = 8;
 constexpr std::uint64_t k_footer = 9;
@@ -26,7 +26,7 @@ Result<std::vector<std::byte>> bytes_at(const Source& source, std::uint64_t at,
 
 std::string encode_seek_table(const std::vector<FrameSizes>& frames) {
   std::string text;
-  put_little_endian(text, k_skippable_magic);
+  put_little_endian(text, k_table_frame_magic);
   put_little_endian(text, static_cast<std::uint32_t>(frames.size() * 8 + k_footer));
   for (const FrameSizes& frame : frames) {
     put_little_endian(text, frame.compressed);
@@ -49,7 +49,7 @@ Result<std::optional<std::uint64_t>> content_by_seek_table(const Source& source)
   const std::uint64_t size = k_header + frames * entry + k_footer;
   if (frames > k_most_frames || size > end) return none;
   TRY_ASSIGN(const auto table, bytes_at(source, end - size, size - k_footer));
-  if (table.empty() || little_endian(table) != k_skippable_magic ||
+  if (table.empty() || little_endian(table) != k_table_frame_magic ||
       little_endian(table, 4) != size - k_header)
     return none;
   std::uint64_t compressed = size;

@@ -197,7 +197,7 @@ Status Pack::add_behind(Fd target, const WalkStep& link, const std::string& name
   }
   const Entry entry = entry_of(name, info);
   if (!entry) return system_error(name, ENOMEM);
-  auto fd = open_at(link.dir_fd, link.name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  auto fd = open_at(link.dir_fd, link.name, k_open_source);
   if (!fd) return entry_error(name, system_error("cannot read", fd.error().code));
   struct stat now {};
   if (::fstat(fd->get(), &now) != 0 || now.st_ino != info.st_ino || now.st_dev != info.st_dev)

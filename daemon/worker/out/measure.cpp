@@ -17,12 +17,12 @@ namespace {
 constexpr std::uint64_t k_block = 512;  // of st_blocks
 
 // Files with several names that were met, some of which may be outside of the tree.
-using Linked = std::set<std::pair<dev_t, ino_t>>;
+using SeenFiles = std::set<std::pair<dev_t, ino_t>>;
 
-void add(TreeSize& size, Linked& linked, const WalkStep& step) {
+void add(TreeSize& size, SeenFiles& seen, const WalkStep& step) {
   if (step.kind != WalkStep::Kind::leaf && step.kind != WalkStep::Kind::directory) return;
   const bool has_more_names = step.kind == WalkStep::Kind::leaf && step.info.st_nlink > 1;
-  if (!has_more_names || linked.emplace(step.info.st_dev, step.info.st_ino).second)
+  if (!has_more_names || seen.emplace(step.info.st_dev, step.info.st_ino).second)
     size.bytes += static_cast<std::uint64_t>(step.info.st_blocks) * k_block;
   ++size.inodes;
 }
@@ -34,11 +34,11 @@ Result<TreeSize> measure_tree(int dir_fd) {
   if (!root) return system_error("the tree");
   TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(root), WalkFor::reading));
   TreeSize size;
-  Linked linked;
+  SeenFiles seen;
   for (;;) {
     TRY_ASSIGN(const auto step, walk.next());
     if (!step) return size;
-    add(size, linked, *step);
+    add(size, seen, *step);
   }
 }
 

@@ -54,13 +54,12 @@ OutputTarget archive_target(std::string path, const std::string& node, const Nam
 }
 
 OutputTarget plain_target(std::string path, const std::string& node, const OutputSource& source) {
-  using Kind = OutputSource::Kind;
   OutputTarget target;
   const bool ends_in_slash = path.ends_with('/');
   path.resize(path.find_last_not_of('/') + 1);  // "/" becomes empty
   if (!node.empty()) path += "/" + node;
-  const bool contents = source.kind == Kind::directory && !ends_in_slash;
-  if (source.kind == Kind::file && !ends_in_slash && node.empty() && !path.empty()) {
+  const bool contents = source.kind == OutputSource::Kind::directory && !ends_in_slash;
+  if (source.kind == OutputSource::Kind::file && !ends_in_slash && node.empty() && !path.empty()) {
     target.form = OutputTarget::Form::named;
     split(path, target);
     return target;

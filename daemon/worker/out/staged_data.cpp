@@ -20,8 +20,8 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_compiled = "__pycache__";
-constexpr std::size_t k_shown_names = 3;
-constexpr std::size_t k_name_width = 60;
+constexpr std::size_t k_told_names = 3;
+constexpr std::size_t k_told_width = 60;
 constexpr std::size_t k_most_sources = 64;
 
 // A time that is still to come means nothing: the clock was set back.
@@ -68,10 +68,10 @@ std::uint64_t ctime_of(const struct stat& info) {
 
 std::string shown_names(const std::vector<std::string>& names) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), k_shown_names); ++i)
-    text += (i == 0 ? "" : ", ") + shortened(printable(names[i]), k_name_width);
-  if (names.size() > k_shown_names)
-    text += " and " + human_count(names.size() - k_shown_names) + " more";
+  for (std::size_t i = 0; i < std::min(names.size(), k_told_names); ++i)
+    text += (i == 0 ? "" : ", ") + shortened(printable(names[i]), k_told_width);
+  if (names.size() > k_told_names)
+    text += " and " + human_count(names.size() - k_told_names) + " more";
   return text;
 }
 

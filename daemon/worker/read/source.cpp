@@ -15,7 +15,7 @@ Error kind_fault(const std::string& path) {
 }
 
 Result<Fd> open_file(const std::string& path) {
-  if (opened_item() == nullptr) return open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (opened_item() == nullptr) return open_at(AT_FDCWD, path, k_open_source);
   Fd fd(::fcntl(opened_source(path), F_DUPFD_CLOEXEC, 0));
   if (!fd) return system_error(path, EACCES);
   return fd;

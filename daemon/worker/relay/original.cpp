@@ -45,7 +45,7 @@ Status check_original_directory(const std::string& path, const RelayIdentity& id
 
 Result<std::unique_ptr<Original>> open_original(const std::string& path,
                                                 const RelayIdentity& identity) {
-  auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  auto fd = open_at(AT_FDCWD, path, k_open_source);
   if (!fd) return system_error(shown(path), fd.error().code);
   struct stat info {};
   if (::fstat(fd->get(), &info) != 0) return system_error(shown(path));

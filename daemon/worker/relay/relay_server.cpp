@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds k_handshake_limit{5};
-constexpr milliseconds k_step{500};
+constexpr milliseconds k_accept_step{500};
 constexpr milliseconds k_pause{100};  // when there are too many, or no descriptor is left
 
 }  // namespace
@@ -40,7 +40,7 @@ void RelayServer::stop() const {
 void RelayServer::accept_all() {
   while (!basis_.stop) {
     pollfd entry{listener_.fd.get(), POLLIN, 0};
-    const bool is_ready = ::poll(&entry, 1, static_cast<int>(k_step.count())) > 0;
+    const bool is_ready = ::poll(&entry, 1, static_cast<int>(k_accept_step.count())) > 0;
     if (proven_ > 0) last_served_ = RelayClock::now();
     if (!is_ready) continue;
     if (unproven_ >= k_most_unproven || !accept_one()) std::this_thread::sleep_for(k_pause);

@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 using Lock = std::lock_guard<std::mutex>;
 
 // Every change raises a word; this step is for the time that a reader keeps others waiting.
-constexpr milliseconds k_step{200};
+constexpr milliseconds k_look_interval{200};
 constexpr milliseconds k_step_without_reader{1000};
 // The staging worker reads in blocks, and notes its position after each.
 constexpr std::uint64_t k_local_block = 1ULL << 20;
@@ -127,7 +127,7 @@ bool SpoolRing::is_any_starved() const {
 // more than it does by being a little slower than the others.
 void SpoolRing::add_time() {
   const auto now = place_.now();
-  const auto time = std::min<RelayClock::duration>(now - looked_, 2 * k_step);
+  const auto time = std::min<RelayClock::duration>(now - looked_, 2 * k_look_interval);
   const bool fades = place_.kind == RelayKind::directory;
   const auto add = [time, fades](Burden& burden) {
     if (burden.is_on) burden.time += time;
@@ -178,7 +178,7 @@ std::uint64_t SpoolRing::await_room(RelayClock::time_point until) {
     const auto left = until - place_.now();
     if (left <= RelayClock::duration()) return 0;
     await_raise(place_.board.moves, seen,
-                within(left, has_reader ? k_step : k_step_without_reader));
+                within(left, has_reader ? k_look_interval : k_step_without_reader));
   }
 }
 

@@ -11,19 +11,19 @@
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/basis/log.hpp"
 #include "daemon/worker/basis/low_priority.hpp"
+#include "daemon/worker/share/file_look.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr std::uint64_t k_block = 512;  // of st_blocks
-constexpr std::int64_t k_second = 1'000'000'000;
 
 void add(TreeState& state, const struct stat& info) {
   const auto bytes = static_cast<std::uint64_t>(info.st_blocks) * k_block;
   // Each name of a file gets its share.
   state.bytes += S_ISDIR(info.st_mode) || info.st_nlink < 2 ? bytes : bytes / info.st_nlink;
-  state.ctime = std::max(state.ctime, info.st_ctim.tv_sec * k_second + info.st_ctim.tv_nsec);
+  state.ctime = std::max(state.ctime, nanoseconds(info.st_ctim));
 }
 
 Status walk_tree(int fd, TreeState& state) {
@@ -64,8 +64,8 @@ Result<TreeState> state_of_tree(int fd) {
 
 std::string ctime_text(std::int64_t ctime) {
   char text[48];
-  std::snprintf(text, sizeof text, "%lld.%09lld", static_cast<long long>(ctime / k_second),
-                static_cast<long long>(ctime % k_second));
+  std::snprintf(text, sizeof text, "%lld.%09lld", static_cast<long long>(ctime / k_ns_per_s),
+                static_cast<long long>(ctime % k_ns_per_s));
   return text;
 }
 

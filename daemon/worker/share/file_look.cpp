@@ -12,12 +12,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::int64_t k_second = 1'000'000'000;
-
-std::int64_t nanoseconds(const struct statx_timestamp& time) {
-  return time.tv_sec * k_second + time.tv_nsec;
-}
-
 // In a list such as "rw,user_id=0,group_id=0".
 bool has_option(std::string_view options, std::string_view wanted) {
   while (!options.empty()) {

@@ -9,6 +9,14 @@
 
 namespace nodestage {
 
+inline constexpr std::int64_t k_ns_per_s = 1'000'000'000;
+
+// `Time` is timespec or statx_timestamp.
+template <typename Time>
+std::int64_t nanoseconds(const Time& time) {
+  return time.tv_sec * k_ns_per_s + time.tv_nsec;
+}
+
 struct FileLook {
   std::uint64_t device = 0;
   std::uint64_t file_system = 0;  // f_fsid of statfs(2)

@@ -20,7 +20,6 @@
 namespace nodestage {
 namespace {
 
-constexpr int k_read = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 // Until the rest is known: this process can be ended before.
 constexpr const char* k_too_long =
     "it took longer to look at it than this site allows (cache.identify_wait)";
@@ -82,7 +81,7 @@ Finding find_dataset(const DatasetItem& item, const ShareRules& rules, std::size
   finding.name = dataset_name(item, found->paths.front());
   ShareKey key = dataset_key(item, found->is_group, found->paths.front(), rules);
   for (const auto& path : found->paths) {
-    const auto file = open_at(AT_FDCWD, path, k_read);
+    const auto file = open_at(AT_FDCWD, path, k_open_source);
     struct stat info {};
     if (!file || ::fstat(file->get(), &info) != 0)
       return not_found(file ? system_error(path) : file.error());
@@ -131,7 +130,7 @@ Result<VenvSource> venv_source(const std::string& path) {
 }
 
 Finding find_venv(const VenvItem& item, const ShareRules& rules, std::size_t) {
-  const auto file = open_at(AT_FDCWD, item.source, k_read);
+  const auto file = open_at(AT_FDCWD, item.source, k_open_source);
   struct stat info {};
   if (!file || ::fstat(file->get(), &info) != 0)
     return not_found(file ? system_error(item.source) : file.error());

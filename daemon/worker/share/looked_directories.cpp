@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/worker/share/file_look.hpp"
+
 namespace nodestage {
 
 Result<TreeDigest> digest_of(std::string_view text, const std::vector<TreeDigest>& below) {
@@ -24,17 +26,12 @@ void add_text(std::string& text, std::string_view name, const EntryInfo& info) {
   text.append(name).push_back('\0');
   const std::uint64_t values[] = {info.stx_mode,
                                   info.stx_size,
-                                  static_cast<std::uint64_t>(time_of(info.stx_mtime)),
-                                  static_cast<std::uint64_t>(time_of(info.stx_ctime)),
+                                  static_cast<std::uint64_t>(nanoseconds(info.stx_mtime)),
+                                  static_cast<std::uint64_t>(nanoseconds(info.stx_ctime)),
                                   info.stx_ino,
                                   device_of(info)};
   for (const std::uint64_t value : values) text.append(std::to_string(value)).push_back(' ');
   text.push_back('\0');
-}
-
-std::int64_t time_of(const struct statx_timestamp& time) {
-  constexpr std::int64_t k_second = 1'000'000'000;
-  return time.tv_sec * k_second + time.tv_nsec;
 }
 
 dev_t device_of(const EntryInfo& info) { return ::makedev(info.stx_dev_major, info.stx_dev_minor); }

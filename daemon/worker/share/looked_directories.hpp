@@ -28,7 +28,6 @@ Result<TreeDigest> digest_of(std::string_view text, const std::vector<TreeDigest
 // Adds what is in the digest of an entry. No name has a NUL, so no two entries have the same text.
 void add_text(std::string& text, std::string_view name, const EntryInfo& info);
 
-std::int64_t time_of(const struct statx_timestamp& time);  // nanoseconds since 1970
 dev_t device_of(const EntryInfo& info);
 
 struct LookedAt {

@@ -28,10 +28,7 @@ constexpr std::size_t k_part = std::size_t{1} << 20;
 // How many times the age at which looks can be trusted is still fresh: the tasks of an array, which
 // start one after the other, then know the same source by the same key.
 constexpr std::int64_t k_fresh = 60;
-constexpr std::int64_t k_second = 1'000'000'000;
 constexpr std::int64_t k_millisecond = 1'000'000;
-
-std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * k_second + time.tv_nsec; }
 
 std::int64_t now() {
   timespec time{};
@@ -208,7 +205,7 @@ void ShareKey::note_change(const std::string& what, std::int64_t changed) {
 }
 
 std::int64_t ShareKey::least_age() const {
-  return static_cast<std::int64_t>(rules_.order.cache_min_age_s) * k_second;
+  return static_cast<std::int64_t>(rules_.order.cache_min_age_s) * k_ns_per_s;
 }
 
 void ShareKey::add_directory(const std::string& path) {
@@ -245,7 +242,7 @@ void ShareKey::add_entry(const std::string& path, int dir_fd, const std::string&
   const std::int64_t mtime = nanoseconds(info.st_mtim);
   note_age(shown(path) + "/" + shown(name) + k_changed_inside, nanoseconds(info.st_ctim));
   if (rules_.way == ShareWay::bytes && S_ISREG(info.st_mode)) {
-    const auto file = open_at(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    const auto file = open_at(dir_fd, name, k_open_source);
     if (!file) return refuse(file.error().what);
     return add_bytes(file->get(), static_cast<std::uint64_t>(info.st_size));
   }

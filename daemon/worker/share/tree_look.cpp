@@ -18,6 +18,7 @@
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/basis/task_crew.hpp"
 #include "daemon/worker/budget/source_pace.hpp"
+#include "daemon/worker/share/file_look.hpp"
 #include "daemon/worker/share/looked_directories.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
 
@@ -323,7 +324,7 @@ void TreeLooking::note(const LookedAt& directory, std::string_view name, const E
   Hand& hand = hands_[thread];
   if (S_ISREG(info.stx_mode)) hand.bytes += info.stx_size;
   // Users can set an mtime, also to the future; that sets the ctime.
-  const std::int64_t changed = time_of(info.stx_ctime);
+  const std::int64_t changed = nanoseconds(info.stx_ctime);
   if (changed <= hand.changed) return;
   hand.changed = changed;
   hand.newest = directory.path_of(name);

@@ -15,12 +15,11 @@
 namespace nodestage {
 namespace {
 
-constexpr int k_read = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 constexpr std::size_t k_max_text = 4 * 1024 * 1024;
 
 // By its content. Returns false if it does not exist.
 bool add_text(ShareKey& key, const std::string& path) {
-  const auto file = open_at(AT_FDCWD, path, k_read);
+  const auto file = open_at(AT_FDCWD, path, k_open_source);
   if (!file) return false;
   const auto text = read_all(file->get(), k_max_text);
   if (!text) {
@@ -88,7 +87,7 @@ void add_requirements(ShareKey& key, const VenvItem& item, const IdentifyOrder& 
     if (!key.is_refused() && !add_text(key, path)) key.refuse(shown(path) + " cannot be read");
   }
   for (const auto& path : files.wheels) {
-    const auto wheel = open_at(AT_FDCWD, path, k_read);
+    const auto wheel = open_at(AT_FDCWD, path, k_open_source);
     if (!wheel) return key.refuse(wheel.error().what);
     key.add("wheel", std::string_view(path));
     key.add_file(path, wheel->get());

@@ -28,6 +28,9 @@ class Board {
   RelayBoard* board_;
 };
 
+// A thread that waits for news looks by itself after so long.
+inline constexpr std::chrono::milliseconds k_news_step{100};
+
 // What a thread waits for, or is woken for: one bit or several.
 inline constexpr std::uint32_t k_any_news = ~0U;
 // Of the threads that wait for the bytes before an offset: those that wait for an end in

@@ -10,7 +10,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::chrono::milliseconds k_step{100};
 // A read far ahead waits for so long after the last one that was not.
 constexpr std::chrono::milliseconds k_rest{500};
 constexpr std::size_t k_least_part = std::size_t{64} << 10;
@@ -94,7 +93,7 @@ Result<bool> RelayedSource::fetch(std::uint64_t offset, std::span<std::byte> int
     }
     TRY(meter_.check());
     if (given_up) return stopped();
-    await_raise(place_.board->news, seen, k_step, news_at(offset + into.size()));
+    await_raise(place_.board->news, seen, k_news_step, news_at(offset + into.size()));
     if (!watch.is_silent()) continue;
     sources_.lose();
     const std::lock_guard lock(mutex_);

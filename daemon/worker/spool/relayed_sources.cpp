@@ -17,7 +17,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds k_step{100};
 constexpr std::size_t k_longest_reason = 200;
 // A smaller ring would not hold what the reading threads want at once.
 constexpr std::uint64_t k_good_ring = 64ULL << 20;
@@ -145,7 +144,7 @@ bool RelayedSources::turn_off(const std::string& why, const std::atomic<bool>& s
   const std::uint64_t before = spool_taken();
   while (spool_taken() > 0 && SilenceWatch::Clock::now() < end && !stop) {
     const std::uint32_t seen = board.news;
-    await_raise(board.news, seen, k_step);
+    await_raise(board.news, seen, k_news_step);
   }
   return spool_taken() < before || before == 0;
 }
@@ -199,10 +198,10 @@ std::optional<RelayPlace> RelayedSources::claim(const Wanted& wanted, const Mete
     const auto now = SilenceWatch::Clock::now();
     if (now >= ask_again) {
       raise(board.asks);
-      ask_again = now + k_step;
+      ask_again = now + k_news_step;
     }
     if (!watch) watch.emplace(board, seconds(rules_.silence_wait_s));
-    await_raise(board.news, seen, k_step);
+    await_raise(board.news, seen, k_news_step);
     if (watch->is_silent()) lose();
   }
   return std::nullopt;

@@ -10,11 +10,7 @@
 #include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
-namespace {
-
-constexpr std::chrono::milliseconds k_step{100};
-
-}  // namespace
+namespace {}  // namespace
 
 // Why no more will come, or may be written; "": it will, or may.
 std::string RelayedTree::ended() const {
@@ -44,7 +40,7 @@ Result<RelayedTree::Part> RelayedTree::await_part() {
     why_ = ended();
     if (!why_.empty()) return Part::alone;
     TRY(meter_.check());
-    await_raise(place_.board->news, seen, k_step);
+    await_raise(place_.board->news, seen, k_news_step);
     if (!is_silent(watch)) continue;
     why_ = k_relay_is_silent;
     return Part::alone;
@@ -61,7 +57,7 @@ bool RelayedTree::write(std::span<const std::byte> data) {
       if (!put(data, granted)) return false;
       continue;
     }
-    await_raise(place_.board->news, seen, k_step);
+    await_raise(place_.board->news, seen, k_news_step);
     if (is_silent(watch)) return false;
   }
   return true;
@@ -109,7 +105,7 @@ Result<std::size_t> RelayedTree::read(std::span<std::byte> into) {
     if (is_whole) return std::size_t{0};
     if (!why.empty()) return broken(why);
     TRY(meter_.check());
-    await_raise(place_.board->news, seen, k_step);
+    await_raise(place_.board->news, seen, k_news_step);
     if (is_silent(watch)) return broken(k_relay_is_silent);
   }
 }

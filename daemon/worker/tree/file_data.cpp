@@ -11,7 +11,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_block_bytes = 1 << 20;
+constexpr std::size_t k_copy_bytes = 1 << 20;
 
 // Reads or writes all of `bytes` at `offset`. False at the end of the file or on an error (errno).
 template <typename Call, typename Byte>
@@ -63,7 +63,7 @@ Result<std::optional<DataRange>> next_data(int fd, std::uint64_t offset, std::ui
 }
 
 Status copy_data(int from, int to, std::uint64_t size, const OnBytes& on_bytes) {
-  std::vector<char> block(std::clamp<std::uint64_t>(size, 1, k_block_bytes));
+  std::vector<char> block(std::clamp<std::uint64_t>(size, 1, k_copy_bytes));
   std::uint64_t offset = 0;
   for (;;) {
     TRY_ASSIGN(const auto range, next_data(from, offset, size));

@@ -48,7 +48,7 @@ std::string_view start_of(std::string_view glob) {
   return glob.substr(0, glob.rfind('/', glob.find_first_of("*?[\\")) + 1);
 }
 
-bool is_absence(int code) { return code == ENOENT || code == ENOTDIR || code == ELOOP; }
+bool is_no_match(int code) { return code == ENOENT || code == ENOTDIR || code == ELOOP; }
 
 bool matches(const std::string& pattern, const std::string& name) {
   return !name.starts_with(".nodestage") &&
@@ -165,7 +165,7 @@ Result<std::optional<Fd>> GlobWalk::open(const std::string& directory) const {
   if (job_ == nullptr) {
     auto fd = open_at(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
     if (fd) return Opened(std::move(*fd));
-    if (is_absence(fd.error().code) || fd.error().code == EACCES) return Opened();
+    if (is_no_match(fd.error().code) || fd.error().code == EACCES) return Opened();
     return Error{fd.error().code, directory};
   }
   const auto place = job_->find({directory});

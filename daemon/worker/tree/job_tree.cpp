@@ -18,7 +18,7 @@ namespace {
 
 constexpr unsigned k_most_links = 40;  // as the kernel
 
-bool is_absence(int code) { return code == ENOENT || code == ENOTDIR; }
+bool is_nothing_there(int code) { return code == ENOENT || code == ENOTDIR; }
 
 // Returns it with one slash between names, and none at the end.
 std::string squeezed(std::string_view path) {
@@ -95,7 +95,7 @@ class JobTree::Search {
   Result<JobPlace> run() {
     if (const Status found = go(); !found) {
       const int code = found.error().code;
-      if (!is_absence(code)) return Error{code, std::strerror(code)};
+      if (!is_nothing_there(code)) return Error{code, std::strerror(code)};
       end(JobPlace::Kind::missing, joined_path(joined_path(place_.path, name_), rest_));
     }
     return std::move(place_);

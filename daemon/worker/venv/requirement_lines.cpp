@@ -65,7 +65,7 @@ bool RequirementOption::is(std::string_view brief, std::string_view full, std::s
 }
 
 Result<std::string> read_requirements(const std::string& path) {
-  TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
+  TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, k_open_source));
   TRY_ASSIGN(const std::string bytes, read_all(fd.get(), k_max_bytes));
   return utf8_of(bytes);
 }

@@ -23,6 +23,9 @@ struct RequirementLine {
   std::vector<RequirementOption> options;
 };
 
+// How many files that include one another are read.
+inline constexpr std::size_t k_max_requirement_files = 100;
+
 // Reads a file of at most 4 MiB as UTF-8, or as UTF-16 with a byte order mark, as pip does.
 Result<std::string> read_requirements(const std::string& path);
 

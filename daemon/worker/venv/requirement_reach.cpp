@@ -12,7 +12,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_max_files = 100;
 constexpr std::string_view k_of_names = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 struct Variable {
@@ -90,7 +89,7 @@ class Reach {
 
   // A file that cannot be read is pip's to report.
   Status check_file(const std::string& path) {
-    if (seen_.size() >= k_max_files || !seen_.insert(path).second) return {};
+    if (seen_.size() >= k_max_requirement_files || !seen_.insert(path).second) return {};
     const auto text = read_requirements(path);
     for (const auto& line : requirement_lines(text ? *text : "")) TRY(check_line(line, path));
     return {};

@@ -11,8 +11,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_max_files = 100;
-
 bool wants_source(const RequirementLine& line) {
   for (const auto& option : line.options) {
     if (option.is("-e", "--editable", 4)) return true;
@@ -31,7 +29,7 @@ Error not_a_wheel(const std::string& path, const std::string& line) {
 }
 
 Status check(const std::string& path, std::set<std::string>& seen) {
-  if (seen.size() >= k_max_files || !seen.insert(path).second) return {};
+  if (seen.size() >= k_max_requirement_files || !seen.insert(path).second) return {};
   const auto text = read_requirements(path);
   for (const auto& line : requirement_lines(text ? *text : "")) {
     if (wants_source(line)) return not_a_wheel(path, line.text);
@@ -58,7 +56,8 @@ class Listing {
   void add_text(const std::string& path) {
     if (!add_new(files_.texts, path)) return;
     const auto read = read_requirements(path);
-    if (!read || files_.texts.size() > k_max_files) return give_up(path, "cannot be read whole");
+    if (!read || files_.texts.size() > k_max_requirement_files)
+      return give_up(path, "cannot be read whole");
     for (const auto& line : requirement_lines(*read)) {
       if (line.text.find("${") != std::string::npos) give_up(path, "contains a variable");
       if (!files_.unknown.empty()) return;

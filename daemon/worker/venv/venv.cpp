@@ -11,6 +11,7 @@
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
 
@@ -56,11 +57,6 @@ work(0)
 for child in children:
     os.waitpid(child, 0)
 )";
-
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
 
 // The only name in a directory if that is a directory, otherwise "".
 std::string only_directory(int dir_fd) {

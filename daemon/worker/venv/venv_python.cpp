@@ -28,7 +28,7 @@ Result<Fd> open_in(int dir_fd, const std::string& path, int flags) {
 }
 
 std::string text_of(int dir_fd, const std::string& path) {
-  const auto fd = open_in(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  const auto fd = open_in(dir_fd, path, k_open_source);
   struct stat info {};
   if (!fd || ::fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
   const auto text = read_all(fd->get(), k_max_file);
