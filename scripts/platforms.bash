@@ -49,7 +49,7 @@ test_platform() {
   if [ "$preset" = none ]; then
     set -- cmake -S "$top" -B "$top/build/platform/$name" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DNODESTAGE_WERROR=ON
   else
-    set -- cmake --preset "$preset" -B "$top/build/platform/$name"
+    set -- cmake --preset "$preset" -B "$top/build/platform/$name" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
   fi
   if (cd "$top" && "$@" && cmake --build "build/platform/$name") >"$log" 2>&1; then
     count 1 0 0
