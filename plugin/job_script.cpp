@@ -180,6 +180,17 @@ class UserMounts {
   PlaceRow row_;
 };
 
+// What the tasks of the job could not tell the daemon when it was away.
+void tell_untold(const PluginSettings& settings, std::uint32_t job, Deadline reach,
+                 Deadline answer) {
+  for (const std::string& packet : untold(settings.runtime_dir, job)) {
+    const auto message = decode_message(packet);
+    if (!message) continue;
+    const auto reply = ask_daemon(settings.socket, *message, reach, answer);
+    if (!reply) return log_fault(job, "the end of a task is not reported: " + reply.error().what);
+  }
+}
+
 void end_job(const PluginSettings& settings, End end) {
   const auto limit = epilog_limit(settings);
   const Deadline start = Clock::now();
@@ -189,6 +200,7 @@ void end_job(const PluginSettings& settings, End end) {
   end.limit_s = static_cast<std::uint32_t>(
       std::max(left - k_answer_reserve, std::chrono::seconds(1)).count());
   const Deadline reach = std::min(Clock::now() + settings.begin_wait, start + limit);
+  tell_untold(settings, end.job, reach, start + limit);
   const auto reply = ask_daemon(settings.socket, end, reach, start + limit);
   mounts.detach_over_job_directories();
   mounts.detach_where_unwanted();

@@ -294,15 +294,22 @@ int task_exit(spank_t spank, const PluginSettings& settings) {
   static constinit bool gave_up = false;  // one task's wait uses up the whole step's limit
   static constinit bool has_reported_run = false;
   const std::uint32_t job = job_of(spank);
-  if (gave_up || read_marker(settings.runtime_dir, job).state != MarkerState::ask_daemon) return 0;
+  if (read_marker(settings.runtime_dir, job).state != MarkerState::ask_daemon) return 0;
   const Deadline limit = Clock::now() + k_exit_wait;
   const auto send = [&](const Message& message) {
-    const auto reply = ask_daemon(settings.socket, message, limit, limit);
-    if (reply) return true;
-    gave_up = true;
-    slurm_info("nodestage: job %u: the end of a task could not be reported to nodestaged: %s", job,
-               printable(reply.error().what).c_str());
-    return false;
+    if (!gave_up) {
+      const auto reply = ask_daemon(settings.socket, message, limit, limit);
+      if (reply) return;
+      gave_up = true;
+      slurm_info(
+          "nodestage: job %u: the end of a task could not be reported to nodestaged: %s; the "
+          "epilog "
+          "reports it",
+          job, printable(reply.error().what).c_str());
+    }
+    if (const Status kept = keep_untold(settings.runtime_dir, job, encode_message(message)); !kept)
+      slurm_info("nodestage: job %u: the end of a task cannot be kept for the epilog: %s", job,
+                 printable(kept.error().text()).c_str());
   };
   // The daemon may have been away when the task started; all other steps wait for its verdict.
   const bool looks = only_observes(spank);
@@ -310,7 +317,8 @@ int task_exit(spank_t spank, const PluginSettings& settings) {
     Wait wait = wait_message(spank);
     wait.goes_on = looks ? k_looked : k_runs;
     wait.scope = WaitScope::node;
-    if (!send(wait) || looks) return 0;
+    send(wait);
+    if (looks) return 0;
   }
   const int status = spank_item_or(spank, S_TASK_EXIT_STATUS, -1);
   send(Exited{job, step_of(spank), static_cast<std::uint32_t>(status)});

@@ -27,6 +27,18 @@ auto read_marked(std::string_view option, std::string_view text, Read read)
   return item;
 }
 
+// What is below the job directory may be written with its variable. Returns the path in it; nothing
+// if it does not begin so.
+std::optional<std::string> after_job_directory(const std::string& path) {
+  for (const std::string_view variable : {"$SLURM_TMPDIR", "${SLURM_TMPDIR}"}) {
+    if (!path.starts_with(variable)) continue;
+    const std::string rest = path.substr(variable.size());
+    if (rest.empty()) return ".";
+    if (rest.starts_with('/')) return rest.substr(1);
+  }
+  return {};
+}
+
 bool is_foreign(const std::string& path) { return path.starts_with('/') || path.starts_with('~'); }
 
 Error not_below(std::string_view what, const std::string& path, const std::string& more = {}) {
@@ -66,9 +78,16 @@ std::string other_destination(const std::string& source, const std::string& path
   return is_path_below(last) ? ", such as '" + last + "'; data go to the node's local disk" : "";
 }
 
-Result<std::string> to_destination(const std::string& source, const std::string& path) {
-  if (is_path_below(path) && !path.starts_with("~/")) return tidy_path(path);
-  return not_below("the destination", path, other_destination(source, path));
+// `at` is on the destination then.
+Result<std::string> read_destination(const OptionCut& cut, std::string_view text, TextPlace& at) {
+  const std::string& source = cut.paths[0].text;
+  const std::string& path = cut.paths[1].text;
+  const auto below = after_job_directory(path);
+  if (!below) TRY(check_variables(cut.paths[1], text, at));
+  at = cut.paths[1].place;
+  const std::string name = below.value_or(path);
+  if (is_path_below(name) && !name.starts_with("~/")) return tidy_path(name);
+  return not_below("the destination", path, other_destination(source, name));
 }
 
 // A home directory is where results go to, and not where a job makes them. ("./~/x" names an entry
@@ -82,7 +101,8 @@ Error no_output_source(const std::string& source, const std::string& target) {
   std::string advice;
   if (is_foreign(source) && is_path_below(target) && !is_in_a_home(target))
     advice = "; the source comes first, and then the target: --stage-out=" + target + ":" + source;
-  else if (tidy_path(source).empty() && !source.starts_with('/'))
+  else if (tidy_path(after_job_directory(source).value_or(source)).empty() &&
+           !source.starts_with('/'))
     advice = "; for all that the job has made, write '*': --stage-out='*:" + target + "'";
   return not_below("the source", source, advice);
 }
@@ -96,8 +116,7 @@ Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place
   TRY(check_braces(cut.paths[0], at));
   TRY_ASSIGN(item.source, absolute_path(cut.paths[0].text, place));
   if (cut.paths.size() == 2) {
-    TRY(check_variables(cut.paths[1], text, at));
-    TRY_ASSIGN(item.destination, to_destination(cut.paths[0].text, cut.paths[1].text));
+    TRY_ASSIGN(item.destination, read_destination(cut, text, at));
   }
   TextPlace newest;
   TextPlace storage;
@@ -131,13 +150,9 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
     return wrong_form("a source and a target are needed", Option<OutputItem>::example);
   }
   OutputItem item;
-  std::string source = cut.paths[0].text;
-  bool is_marked_below = false;
-  for (const std::string_view prefix : {"$SLURM_TMPDIR/", "${SLURM_TMPDIR}/"}) {
-    if (!source.starts_with(prefix)) continue;
-    source.erase(0, prefix.size());
-    is_marked_below = true;
-  }
+  const auto below = after_job_directory(cut.paths[0].text);
+  const bool is_marked_below = below.has_value();
+  const std::string source = below.value_or(cut.paths[0].text);
   if (!is_marked_below) TRY(check_variables(cut.paths[0], text, at));
   TRY(check_braces(cut.paths[0], at));
   if (!are_below(source) || (!is_marked_below && is_in_a_home(source)))
@@ -177,8 +192,7 @@ Result<VenvItem> read_venv(std::string_view text, const SubmitPlace& place, Text
   if (cut.paths[0].text.empty()) return wrong_form("no source is named", Option<VenvItem>::example);
   TRY_ASSIGN(item.source, absolute_path(cut.paths[0].text, place));
   if (cut.paths.size() == 2) {
-    TRY(check_variables(cut.paths[1], text, at));
-    TRY_ASSIGN(item.destination, to_destination(cut.paths[0].text, cut.paths[1].text));
+    TRY_ASSIGN(item.destination, read_destination(cut, text, at));
   }
   if (!is_venv_path(item.destination)) {
     return wrong_form(

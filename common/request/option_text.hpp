@@ -7,10 +7,10 @@
 // In braces that stand for several names (common/text/glob_text.hpp), ':' and ',' separate nothing
 // of the option. A backslash makes ':' ',' '$' and '\' literal; before any other character it is
 // kept (for glob(7)). "$NAME" and "${NAME}" in a path are refused, since nothing would expand them;
-// so is "scheme://". A leading "~" or "~/" is the home directory, "~name" another user's. Relative
-// paths of datasets' sources and outputs' targets start from the submit directory. Paths are made
-// absolute by text only; links are never resolved. Nothing here reads the file system, except
-// "~name" (NSS).
+// so is "scheme://". What is below the job directory may begin with "$SLURM_TMPDIR/". A leading "~"
+// or "~/" is the home directory, "~name" another user's. Relative paths of datasets' sources and
+// outputs' targets start from the submit directory. Paths are made absolute by text only; links are
+// never resolved. Nothing here reads the file system, except "~name" (NSS).
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 #include "common/talk/summary.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 #include "common/text/human.hpp"
 
@@ -140,6 +141,19 @@ std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task
 std::vector<std::string> summary_lines(const WorkerStatus& status) {
   std::vector<std::string> lines;
   for (const ItemRecord& item : status.items) lines.push_back(line_of(item, ": not staged"));
+  return lines_of_message(std::move(lines));
+}
+
+std::vector<std::string> told_lines(const WorkerStatus& status) {
+  std::vector<std::string> lines;
+  for (ItemRecord item : status.items) {
+    std::istringstream note(field_text(item.note));
+    std::string line;
+    if (state_of(item) == ItemState::failed && std::getline(note, line)) set_field(item.note, line);
+    lines.push_back(line_of(item, ": not staged"));
+    if (state_of(item) != ItemState::failed) continue;
+    while (std::getline(note, line)) lines.push_back("  " + printable(line));
+  }
   return lines_of_message(std::move(lines));
 }
 

@@ -24,6 +24,8 @@ std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task
 // Returns one line per item: source, destination, files, bytes, duration, and note. For an item
 // that is only linked (k_item_linked): source, destination, and its note.
 std::vector<std::string> summary_lines(const WorkerStatus& status);
+// The same for a job's user: why an item failed has as many lines as its cause.
+std::vector<std::string> told_lines(const WorkerStatus& status);
 
 // Returns as many of the lines as one message has room for beside an environment
 // (k_max_message_bytes), and how many more there are.

@@ -144,10 +144,16 @@ std::string last_part(const std::string& path) {
 
 std::string shortened(std::string_view text, std::size_t width) {
   if (text.size() <= width) return std::string(text);
-  if (width <= 3) return std::string(text.substr(0, width));
-  const std::size_t head = (width - 3) / 2;
-  const std::size_t tail = width - 3 - head;
-  return std::string(text.substr(0, head)) + "..." + std::string(text.substr(text.size() - tail));
+  const auto is_inside = [text](std::size_t at) {  // of a character
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
+  };
+  const bool is_tiny = width <= 3;
+  std::size_t head = is_tiny ? width : (width - 3) / 2;
+  std::size_t tail = is_tiny ? text.size() : text.size() - (width - 3 - head);
+  while (head > 0 && is_inside(head)) --head;
+  while (is_inside(tail)) ++tail;
+  return std::string(text.substr(0, head)) + (is_tiny ? "" : "...") +
+         std::string(text.substr(tail));
 }
 
 }  // namespace nodestage

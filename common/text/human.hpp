@@ -30,7 +30,8 @@ std::string shell_word(const std::string& text);
 // Returns the last part of a path, without trailing slashes.
 std::string last_part(const std::string& path);
 
-// Returns at most `width` bytes; replaces the middle of a longer text by "...".
+// Returns at most `width` bytes; replaces the middle of a longer text by "...". Cuts no character
+// of a text in UTF-8.
 std::string shortened(std::string_view text, std::size_t width);
 
 }  // namespace nodestage

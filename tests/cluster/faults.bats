@@ -418,6 +418,26 @@ nothing_on() {
     [[ -z $(node_remains "$1") ]]
 }
 
+@test "the daemon is away when the batch script ends: its next start hears from the epilog how the job ended" {
+    for code in 0 3; do
+        id=$(submit alice -w n1 --stage-out=res:/project/%u/away-success-%j,when=success --stage-out=res:/project/%u/away-failure-%j,when=failure \
+            --wrap "echo 'what there was' >\$SLURM_TMPDIR/res; until [ -e /project/alice/end ]; do sleep 0.2; done; exit $code")
+        wait_until 20 on n1 test -s "/localscratch/alice.$id.0/res"
+        cluster daemon stop n1
+        as alice touch /project/alice/end
+        wait_until 60 job_is "$id" COMPLETING
+        wait_until 30 on n1 test -s "/run/nodestage/jobs/$id.untold"
+        cluster daemon start n1
+        wait_until 60 job_ended "$id"
+        case $code in 0) there=success absent=failure ;; *) there=failure absent=success ;; esac
+        wait_until 30 on ctl test -e "/project/alice/away-$there-$id"
+        on ctl test ! -e "/project/alice/away-$absent-$id"
+        as alice rm /project/alice/end
+        on n1 test ! -e "/run/nodestage/jobs/$id.untold"
+    done
+    assert_idle_clean
+}
+
 @test "the daemon is away for longer than the epilog waits: its next start finds the end of the job" {
     id=$(submit alice -w n1 --stage-out=res:/project/%u/lost-%j --wrap 'echo "what there was" >$SLURM_TMPDIR/res; until [ -e /project/alice/end ]; do sleep 0.2; done')
     wait_until 20 on n1 test -s "/localscratch/alice.$id.0/res"

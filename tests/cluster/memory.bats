@@ -133,6 +133,17 @@ slurm() {
     wait_until 10 nothing_in_memory
 }
 
+@test "such a job that is killed at its --mem hears that, and not of a setting" {
+    slurm --slurm-conf=TaskPlugin=task/none
+    reload_daemons "$SETTINGS"$'[memory]\nstep_wait = 1\nmax_share = 100\n'
+    sbatch_wait -w n1 --mem=240M --stage-dataset=files.tar,in=memory --wrap 'echo ran'
+    slurm
+    [ "$STATE" != COMPLETED ]
+    lacks "$OUTPUT" ran worker.memory
+    has "$OUTPUT" 'was killed at the memory limit of the job' '--mem=SIZE'
+    wait_until 10 nothing_in_memory
+}
+
 @test "a job with a /dev/shm of its own fails with the reason, and works with another directory" {
     slurm --private-tmp --slurm-conf=TaskPlugin=task/cgroup
     sbatch_wait -w n1 --mem=200M --stage-dataset=data.tar,in=memory --wrap 'echo ran'

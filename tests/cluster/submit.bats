@@ -666,7 +666,8 @@ SCRIPT
     lines_like 1 '^not yet$' "$OUTPUT"
     lines_like 1 '^files: 5$' "$OUTPUT"
     lines_like 1 'n1: big\.tar.*: still being staged \(async\)' "$OUTPUT"
-    lines_like 1 'n1: nowhere: not staged \(optional, the job goes on\): .*No such file or directory\. Check the path' "$OUTPUT"
+    lines_like 1 'n1: nowhere: not staged \(optional, the job goes on\): .*No such file or directory$' "$OUTPUT"
+    lines_like 1 'n1:   Check the path' "$OUTPUT"
     lines_like 1 '^nowhere: unset$' "$OUTPUT"
     # The site may say that a job goes on without what failed.
     configure n1 staging 'on_failure = "continue"'

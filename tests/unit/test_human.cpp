@@ -90,4 +90,7 @@ TEST_CASE("shortened in the middle") {
   CHECK(shortened("short", 10) == "short");
   CHECK(shortened("abcdefghijklmnop", 9) == "abc...nop");
   CHECK(shortened("abcdef", 2) == "ab");
+  CHECK(shortened("\xc3\xa4\xc3\xb6\xc3\xbc", 3) == "\xc3\xa4");
+  CHECK(shortened("a\xe2\x82\xac....\xe2\x82\xac.", 9) == "a....");
+  CHECK(shortened("a\xe2\x82\xac.....\xe2\x82\xac", 8) == "a...\xe2\x82\xac");
 }

@@ -315,6 +315,14 @@ TEST_CASE("variables that nobody expands are refused, with what to write; \\$ is
   CHECK(has(output_fault("results:$SCRATCH/out"), "$SCRATCH is not expanded"));
   CHECK(has(output_fault("$NAME:/p/out"), "$NAME is not expanded"));
   CHECK(output("$SLURM_TMPDIR/res:/p/out").source == "res");
+  for (const char* all : {"$SLURM_TMPDIR:/p/out", "${SLURM_TMPDIR}/:/p/out"})
+    CHECK(
+        has(output_fault(all), "for all that the job has made, write '*': --stage-out='*:/p/out'"));
+  CHECK(dataset("/p/x.tar:$SLURM_TMPDIR/d/e").destination == "d/e");
+  CHECK(dataset("/p/x.tar:${SLURM_TMPDIR}/~x").destination == "~x");
+  CHECK(parse_venv_option("/v:$SLURM_TMPDIR/e", k_place)->destination == "e");
+  CHECK(has(dataset_fault("/p/x.tar:$SLURM_TMPDIR"), "it cannot be $SLURM_TMPDIR itself"));
+  CHECK(has(dataset_fault("/p/x.tar:$SLURM_TMPDIRS/d"), "$SLURM_TMPDIRS is not expanded here"));
   CHECK(output("res\\$x:/p/a\\$b").target == "/p/a$b");
   CHECK(dataset("/p/\\$x.tar").source == "/p/$x.tar");
   CHECK(dataset("/p/a$.tar").source == "/p/a$.tar");

@@ -241,11 +241,29 @@ TEST_CASE("strip, include and exclude") {
   CHECK(run.shell("test ! -e " + run.out("train")) == 0);
   run.item = {};
   run.item.strip = 9;
-  CHECK(run.build(run.scratch / "x.tar").find("leave nothing") != std::string::npos);
+  CHECK(has(run.build(run.scratch / "x.tar"), "x.tar: strip= leaves nothing of it"));
   run.item = {};
   run.item.include = {"*.jpeg"};
-  CHECK(run.build(run.scratch / "x.tar").find("leave nothing") != std::string::npos);
-  CHECK(run.build(run.scratch / "top").find("leave nothing") != std::string::npos);
+  CHECK(has(run.build(run.scratch / "x.tar"), "x.tar: include= leaves nothing of it"));
+  CHECK(has(run.build(run.scratch / "top"), "top: include= leaves nothing of it"));
+  run.item.strip = 1;
+  run.item.exclude = {"top"};
+  CHECK(has(run.build(run.scratch / "x.tar"),
+            "x.tar: strip=, include= and exclude= leave nothing of it"));
+}
+
+TEST_CASE("keys for entries have no meaning for a file that is copied, and that is noted") {
+  NamedRun run;
+  REQUIRE(run.shell("seq 1000 > labels.h5; tar cf x.tar labels.h5") == 0);
+  run.item.include = {"train"};
+  CHECK(run.build(run.scratch / "labels.h5") == "");
+  CHECK(run.note == "it was copied as one file, for which include= had no meaning");
+  run.item = {};
+  run.item.extract = Extract::no;
+  run.item.strip = 1;
+  CHECK(run.build(run.scratch / "x.tar") == "");
+  CHECK(run.kind == "file");
+  CHECK(run.note == "it was copied as one file, for which strip= had no meaning");
 }
 
 TEST_CASE("a glob that makes no difference is told") {

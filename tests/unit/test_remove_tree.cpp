@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "daemon/worker/tree/remove_tree.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;
@@ -58,6 +59,42 @@ TEST_CASE("a removal stops when it is told to") {
   CHECK(remove_tree_contents(fd.get(), [&asked] { return ++asked > 3; }).error().code == EINTR);
   CHECK(asked == 4);
   CHECK(std::distance(fs::directory_iterator(tree.root), {}) == 7);
+}
+
+// Of each directory 16 names at a time; `stays` are left.
+std::size_t steps_of_removal(const fs::path& root, const std::string& stays) {
+  Fd fd(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  auto walk = TreeWalk::begin(std::move(fd), WalkFor::removing, 1);
+  REQUIRE(walk);
+  for (std::size_t steps = 0;; ++steps) {
+    const auto step = walk->next();
+    REQUIRE(step);
+    if (!*step) return steps;
+    const bool is_directory = (*step)->kind == WalkStep::Kind::directory_end;
+    if ((*step)->kind != WalkStep::Kind::directory &&
+        (*step)->name.find(stays) == std::string::npos)
+      unlinkat((*step)->dir_fd, (*step)->name.c_str(), is_directory ? AT_REMOVEDIR : 0);
+  }
+}
+
+TEST_CASE("of a large directory, some names at a time are read, and all are removed") {
+  const Tree tree;
+  for (int i = 0; i < 100; ++i) write_file(tree.root / ("many/of" + std::to_string(i)), "x");
+  for (int i = 0; i < 20; ++i) write_file(tree.root / ("d" + std::to_string(i)) / "e/f", "x");
+  CHECK(steps_of_removal(tree.root, "nothing stays") == 100 + 2 * 1 + 20 * 5);
+  CHECK(fs::is_empty(tree.root));
+}
+
+TEST_CASE(
+    "what stays of a large directory ends no walk for removing, and is no reason to go on for "
+    "ever") {
+  const Tree tree;
+  for (int i = 0; i < 100; ++i) write_file(tree.root / ("go" + std::to_string(i)), "x");
+  for (int i = 0; i < 10; ++i) write_file(tree.root / ("stay" + std::to_string(i)), "x");
+  steps_of_removal(tree.root, "stay");
+  CHECK(std::distance(fs::directory_iterator(tree.root), {}) == 10);
+  for (int i = 10; i < 60; ++i) write_file(tree.root / ("stay" + std::to_string(i)), "x");
+  CHECK(steps_of_removal(tree.root, "stay") < 200);
 }
 
 TEST_CASE("a link to the outside is removed, what it leads to is not") {

@@ -67,6 +67,14 @@ TEST_CASE("failed, skipped and unfinished items") {
   CHECK(lines[0] == "x.tar (tar.gz): not staged (optional, the job goes on): why");
   CHECK(lines[1] == "x.tar (tar.gz): skipped: why");
   CHECK(lines[2] == "x.tar (tar.gz): not finished");
+  // The cause of an installer has many lines.
+  set_field(status.items[0].note, "pip failed:\nno such package");
+  CHECK(summary_lines(status)[0] ==
+        "x.tar (tar.gz): not staged (optional, the job goes on): pip failed:. no such package");
+  CHECK(told_lines(status) ==
+        std::vector<std::string>{
+            "x.tar (tar.gz): not staged (optional, the job goes on): pip failed:",
+            "  no such package", "x.tar (tar.gz): skipped: why", "x.tar (tar.gz): not finished"});
 }
 
 TEST_CASE("a push has a line for each output that was asked for") {

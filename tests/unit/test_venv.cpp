@@ -53,6 +53,21 @@ TEST_CASE("venv: a directory is copied and relocated") {
   CHECK(run.note().empty());  // no module was named that the job could load again
 }
 
+TEST_CASE("venv: keys of a build had no meaning for an environment that was there") {
+  VenvRun run;
+  REQUIRE(run.make("old") == 0);
+  auto& item = run.add_venv("old");
+  item.python = "python3.11";
+  std::string keys = "python=";
+  SUBCASE("one") {}
+  SUBCASE("two") {
+    item.wheels = "/wheels";
+    keys += " and wheels=";
+  }
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.note() == "nothing was built, so " + keys + " had no meaning");
+}
+
 TEST_CASE("venv: names with blanks and other letters, there and here") {
   VenvRun run;
   REQUIRE(run.make("my \xc3\xb6ld env") == 0);

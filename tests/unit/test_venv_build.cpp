@@ -87,6 +87,25 @@ chmod 755 uv)") == 0);
   CHECK(run.output("env/bin/python -c 'import sys; print(sys.prefix)'") == run.job() + "/env\n");
 }
 
+TEST_CASE("venv: requirements that name nothing, and wheels= that is no directory, are noted") {
+  VenvRun run;
+  REQUIRE(run.in_data(R"(printf '# none yet\n\n' >r.txt; cat >uv <<'E'
+#!/bin/sh
+case $1 in
+venv) exec "$3" -m venv --without-pip "$4" ;;
+esac
+E
+chmod 755 uv)") == 0);
+  auto& item = run.add_venv("r.txt");
+  item.python = "/usr/bin/python3";
+  item.wheels = run.data() + "/whels";
+  run.order.venv.installer = VenvInstaller::uv;
+  run.order.venv.uv = run.data() + "/uv";
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(has(run.note(), "the file names no package, so the environment has none"));
+  CHECK(has(run.note(), "/whels is no directory on this node"));
+}
+
 TEST_CASE("venv: a failed build shows the last lines of its log, and keeps it beside") {
   VenvRun run;
   REQUIRE(

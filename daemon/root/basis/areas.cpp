@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <random>
+
 #include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/os/only_owner.hpp"
@@ -64,9 +66,10 @@ Status put_aside(int dir_fd, const std::string& name, std::uint32_t owner) {
   struct stat info {};
   if (::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || info.st_uid == owner)
     return {};
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  const std::string aside = name + ".not-root." + std::to_string(now.tv_sec);
+  // A name that nobody can have taken before.
+  std::random_device random;
+  const std::string aside =
+      name + ".not-root." + std::to_string(random()) + "." + std::to_string(random());
   return ::renameat2(dir_fd, name.c_str(), dir_fd, aside.c_str(), RENAME_NOREPLACE) == 0
              ? Status()
              : system_error(name);

@@ -177,7 +177,7 @@ Ready Waiting::ready_message(const JobRecord& record, const Waiter& waiter) {
   ready.environment.insert(ready.environment.begin(), "SLURM_TMPDIR=" + at_.files.path(record));
   if (!waiter.speaks || record.announced) return ready;
   at_.staging.add_hints(record.key(), status);
-  ready.lines = summary_lines(status);
+  ready.lines = told_lines(status);
   for (const std::string& note :
        {note_on_others(record, waiter.scope),
         raised_note(status.every_s, at_.config.stageout.least_interval_s)}) {

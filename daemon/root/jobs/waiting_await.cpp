@@ -50,7 +50,7 @@ std::optional<Message> Waiting::word_on(const JobRecord& record,
       failures(awaited.status, names.empty() ? Optional::is_left_out : Optional::counts, fault);
   if (!failed.empty()) return Failed{failed, {}};
   if (!all_ended(awaited.status)) return {};
-  return Ready{{}, summary_lines(awaited.status)};
+  return Ready{{}, told_lines(awaited.status)};
 }
 
 Progress Waiting::progress_on(const JobRecord& record,

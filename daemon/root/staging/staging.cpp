@@ -118,7 +118,10 @@ Fd Staging::use_memory(const JobRecord& record, const std::string& cgroup, Worke
   if (start.job_cgroup.empty()) {
     memory.most_bytes = first_steps_.memory_of(record.key());
     // Else worker.memory still bounds it.
-    if (memory.most_bytes != 0) bounds.resources.memory_bytes = memory.most_bytes;
+    if (memory.most_bytes != 0) {
+      bounds.resources.memory_bytes = memory.most_bytes;
+      bounds.resources.is_jobs_memory = true;
+    }
     log::warn(about(record),
               "in=memory: no memory cgroup of the job was found, so the data count as the node's "
               "memory (in slurm.conf: TaskPlugin=task/cgroup, PrologFlags=Contain; in cgroup.conf: "

@@ -23,6 +23,7 @@ struct CgroupLimits {
   std::uint32_t cpus = 1;
   std::uint64_t memory_bytes = 0;  // 0: none
   std::uint64_t pids = 0;          // 0: none
+  bool is_jobs_memory = false;     // the limit of memory is that of the job, not a setting
 };
 
 class Cgroups {

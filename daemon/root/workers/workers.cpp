@@ -60,6 +60,7 @@ Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits&
   Worker& worker = workers_.at(id);
   worker.job_cgroup = start.job_cgroup;
   worker.kills = kills_before;
+  worker.is_jobs_memory = resources.is_jobs_memory;
   TRY(watch(id));
   TRY(loop_.watch(worker.process.started_fd(), [this, id] { started(id); }));
   set_timer(worker, limits.start, [this, id] {
@@ -205,13 +206,17 @@ void Workers::ended(Id id) {
   loop_.forget(worker.process.log_fd());
   loop_.forget(worker.process.pid_fd());
   WorkerEnd end{WorkerEnd::Kind::ended, worker.process.reap()};
-  if (cgroups_.ran_out_of_memory(worker.cgroup))
+  const WorkerEnd at_limit_of_job{WorkerEnd::Kind::job_memory,
+                                  "was killed at the memory limit of the job"};
+  if (cgroups_.ran_out_of_memory(worker.cgroup)) {
     end = {WorkerEnd::Kind::no_memory, "ran out of memory (worker.memory in nodestaged.toml)"};
+    if (worker.is_jobs_memory) end = at_limit_of_job;
+  }
   // One that stopped by itself had no lack of it: another process of the job was killed.
   const bool was_killed = end.text.find("killed") != std::string::npos;
   if (!worker.job_cgroup.empty() && was_killed &&
       out_of_memory_kills(worker.job_cgroup) > worker.kills)
-    end = {WorkerEnd::Kind::job_memory, "was killed at the memory limit of the job"};
+    end = at_limit_of_job;
   static_cast<void>(cgroups_.kill(worker.cgroup));  // children that it left behind
   remove_cgroup(worker.cgroup, 50);
   report(id, worker.verdict.value_or(end));

@@ -86,6 +86,7 @@ class Workers {
     std::chrono::nanoseconds used{0};  // of a processor, at the last look
     std::string job_cgroup;            // "": its memory is not charged to a job
     std::uint64_t kills = 0;           // for lack of memory there, when it started
+    bool is_jobs_memory = false;       // its own limit of memory is the job's
   };
 
   Id add(Worker worker);

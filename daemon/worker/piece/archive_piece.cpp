@@ -226,7 +226,7 @@ Status ArchivePiece::write_entries(TreeWriter& writer, EntryLimits& bounds, OutL
   }
   idle_globs = filter.idle_globs();
   if (seen == 0) add_note("the archive has no entries");
-  return check_taken(path, seen, taken,
+  return check_taken(path, wanted, seen, taken,
                      "Look at its names; globs match what strip= leaves of them");
 }
 

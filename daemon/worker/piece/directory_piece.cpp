@@ -212,7 +212,7 @@ Status DirectoryPiece::finish(const TreeSummary& summary) {
   idle_globs = printable(summary.idle_globs);
   const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
   return check_taken(
-      path, filter.takes_all() ? 0 : 1, summary.taken,
+      path, wanted, filter.takes_all() ? 0 : 1, summary.taken,
       "Look at its names with: find " + shell_word(shown(path)) + " -printf '%P\\n'");
 }
 

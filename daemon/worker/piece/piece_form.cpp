@@ -49,10 +49,27 @@ Result<Fd> make_directory(const PiecePlace& place) {
   return fd;
 }
 
-Status check_taken(const std::string& path, std::uint64_t seen, std::uint64_t taken,
-                   const std::string& advice) {
+std::string entry_keys_of(const Unpacking& wanted) {
+  std::vector<std::string> keys;
+  if (wanted.strip > 0) keys.emplace_back("strip=");
+  if (!wanted.include.empty()) keys.emplace_back("include=");
+  if (!wanted.exclude.empty()) keys.emplace_back("exclude=");
+  std::string text;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (i > 0) text += i + 1 == keys.size() ? " and " : ", ";
+    text += keys[i];
+  }
+  return text;
+}
+
+Status check_taken(const std::string& path, const Unpacking& wanted, std::uint64_t seen,
+                   std::uint64_t taken, const std::string& advice) {
   if (seen == 0 || taken > 0) return {};
-  return fault(ENOENT, shown(path) + ": strip=, include= and exclude= leave nothing of it", advice);
+  const std::string keys = entry_keys_of(wanted);
+  const bool is_one = keys.find(' ') == std::string::npos;
+  return fault(ENOENT,
+               shown(path) + ": " + keys + (is_one ? " leaves" : " leave") + " nothing of it",
+               advice);
 }
 
 }  // namespace nodestage

@@ -95,8 +95,12 @@ inline constexpr const char* k_only_directories = "links= has a meaning for dire
 // Makes the directory of a place.
 Result<Fd> make_directory(const PiecePlace& place);
 
+// The keys that the user gave of those that choose and name entries, as "strip= and include=";
+// "" for none of them.
+std::string entry_keys_of(const Unpacking& wanted);
+
 // The fault if something of a source was seen, and nothing of it taken.
-Status check_taken(const std::string& path, std::uint64_t seen, std::uint64_t taken,
-                   const std::string& advice);
+Status check_taken(const std::string& path, const Unpacking& wanted, std::uint64_t seen,
+                   std::uint64_t taken, const std::string& advice);
 
 }  // namespace nodestage

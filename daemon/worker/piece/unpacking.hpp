@@ -24,6 +24,7 @@ struct Unpacking {
         strip(item.strip),
         include(item.include),
         exclude(item.exclude),
+        chooses_files(item.newest > 0),
         eof(item.eof),
         links(item.links == Links::follow ? LinksOut::followed : LinksOut::kept) {}
 
@@ -32,6 +33,7 @@ struct Unpacking {
   unsigned strip = 0;          // leading components of each entry's name to drop
   std::vector<std::string> include;  // globs on entry names; empty: everything
   std::vector<std::string> exclude;
+  bool chooses_files = false;  // by newest=: include and exclude are also for the names of files
   TarEnd eof = TarEnd::required;
   LinksOut links = LinksOut::kept;  // of a directory
   // Of a directory, these entries alone; null: all. What is not a directory is a fault then.

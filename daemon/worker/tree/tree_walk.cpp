@@ -8,12 +8,18 @@
 #include "common/os/file.hpp"
 
 namespace nodestage {
+namespace {
 
-Result<TreeWalk> TreeWalk::begin(Fd root, WalkFor purpose) {
-  TreeWalk walk(DirStack(std::move(root)), purpose);
+// Of each directory in a walk for removing, however deep it is.
+constexpr std::size_t k_least_names = 16;
+
+}  // namespace
+
+Result<TreeWalk> TreeWalk::begin(Fd root, WalkFor purpose, std::size_t name_bytes) {
+  TreeWalk walk(DirStack(std::move(root)), purpose, name_bytes);
   const Fd again(::fcntl(walk.dirs_.top(), F_DUPFD_CLOEXEC, 0));
   if (!again) return system_error("dup");
-  TRY_ASSIGN(Level level, walk.enter(again));
+  TRY_ASSIGN(Level level, walk.enter(again.get()));
   walk.levels_.push_back(std::move(level));
   return walk;
 }
@@ -29,25 +35,33 @@ mode_t TreeWalk::needed_mode() const {
   return purpose_ == WalkFor::reading ? 0500 : 0700;
 }
 
-Result<TreeWalk::Level> TreeWalk::enter(const Fd& dir) const {
+Result<TreeWalk::Level> TreeWalk::enter(int dir_fd) {
   Level level{};
-  if (::fstat(dir.get(), &level.info) != 0) return system_error("fstat");
+  if (::fstat(dir_fd, &level.info) != 0) return system_error("fstat");
   const mode_t mode = level.info.st_mode & 07777;
   const mode_t needed = needed_mode();
   // If this is refused (another user's directory), the group's rights or a capability may do.
-  if ((mode & needed) != needed && change_mode(dir.get(), mode | needed)) level.mode_back = mode;
+  if ((mode & needed) != needed && change_mode(dir_fd, mode | needed)) level.mode_back = mode;
 
-  TRY(read_names(dir, level));
+  TRY(read_names(dir_fd, level));
   return level;
 }
 
-Status TreeWalk::read_names(const Fd& dir, Level& level) const {
-  auto stream = DirectoryStream::at(dir.get());
+Status TreeWalk::read_names(int dir_fd, Level& level) {
+  auto stream = DirectoryStream::at(dir_fd);
   while (const auto name = stream.next()) {
+    level.held = level.names.size() + level.starts.size() * sizeof(std::size_t);
+    if (purpose_ == WalkFor::removing && held_ + level.held >= name_bytes_ &&
+        level.starts.size() >= k_least_names) {
+      level.has_more = true;
+      break;
+    }
     level.starts.push_back(level.names.size());
     level.names.append(*name).push_back('\0');
   }
   if (stream.code() != 0) return Error{stream.code(), std::strerror(stream.code())};
+  level.held = level.names.size() + level.starts.size() * sizeof(std::size_t);
+  held_ += level.held;
   if (purpose_ != WalkFor::removing) {
     const char* names = level.names.data();
     std::sort(level.starts.begin(), level.starts.end(), [names](std::size_t a, std::size_t b) {
@@ -57,9 +71,28 @@ Status TreeWalk::read_names(const Fd& dir, Level& level) const {
   return {};
 }
 
+// From the directory's start, where the names were that are gone now. The same names again: none
+// of them could be removed, and the walk would not end.
+Status TreeWalk::read_more(Level& level) {
+  const auto before = std::hash<std::string>()(level.names);
+  forget_names(level);
+  TRY(read_names(dirs_.top(), level));
+  if (std::hash<std::string>()(level.names) == before) forget_names(level);
+  return {};
+}
+
+void TreeWalk::forget_names(Level& level) {
+  held_ -= level.held;
+  level.held = 0;
+  level.names.clear();
+  level.starts.clear();
+  level.has_more = false;
+}
+
 Result<std::optional<WalkStep>> TreeWalk::next() {
   if (levels_.empty()) return std::optional<WalkStep>();
   Level& level = levels_.back();
+  if (level.starts.empty() && level.has_more) TRY(read_more(level));
   if (!level.starts.empty()) {
     std::string name = level.names.c_str() + level.starts.back();
     level.starts.pop_back();
@@ -91,7 +124,7 @@ WalkStep TreeWalk::examine(std::string name) {
 Status TreeWalk::descend(WalkStep& step) {
   TRY_ASSIGN(Fd child, open_directory_at(step.dir_fd, step.name,
                                          purpose_ == WalkFor::removing ? RESOLVE_NO_XDEV : 0UL));
-  TRY_ASSIGN(Level level, enter(child));
+  TRY_ASSIGN(Level level, enter(child.get()));
   level.name = step.name;
   TRY(dirs_.push(std::move(child)));
   levels_.push_back(std::move(level));
@@ -100,6 +133,7 @@ Status TreeWalk::descend(WalkStep& step) {
 
 Status TreeWalk::leave() {
   const Level& level = levels_.back();
+  held_ -= level.held;
   struct stat now {};
   // Best effort: the next attempt works with either mode. What another process has set stays.
   if (purpose_ == WalkFor::reading && level.mode_back && ::fstat(dirs_.top(), &now) == 0 &&

@@ -16,7 +16,9 @@ enum class WalkFor {
   reading,   // sorted; a directory that its owner may not read is readable while the walk is in
              // it, then gets its mode back
   looking,   // sorted; changes nothing, so such a directory is a fault
-  removing,  // unsorted; every directory is made u+rwx; mount points are faults (EXDEV)
+  removing,  // unsorted; every directory is made u+rwx; mount points are faults (EXDEV). Of a large
+             // directory, some names at a time, so that its size does not matter: what the caller
+             // has not removed may come again
 };
 
 struct WalkStep {
@@ -35,8 +37,12 @@ struct WalkStep {
 
 class TreeWalk {
  public:
-  // Walks below the directory `root`, O_PATH is enough. There is no step for the root itself.
-  static Result<TreeWalk> begin(Fd root, WalkFor purpose);
+  static constexpr std::size_t k_name_bytes = std::size_t{8} << 20;
+
+  // Walks below the directory `root`, O_PATH is enough. There is no step for the root itself. A
+  // walk for removing holds names of about so many bytes at a time, and a few for each directory
+  // that it is in.
+  static Result<TreeWalk> begin(Fd root, WalkFor purpose, std::size_t name_bytes = k_name_bytes);
   TreeWalk(TreeWalk&&) = default;
   ~TreeWalk();  // restores the modes if the walk did not end
 
@@ -62,18 +68,25 @@ class TreeWalk {
     std::optional<mode_t> mode_back;  // to restore on the way out
     std::string names;                // NUL-terminated each; a million take about 20 MB
     std::vector<std::size_t> starts;  // of the names not yet seen, the next one last
+    std::size_t held = 0;             // bytes of `names` and `starts`, when they were read
+    bool has_more = false;            // `names` are not all of them
   };
 
-  TreeWalk(DirStack dirs, WalkFor purpose) : dirs_(std::move(dirs)), purpose_(purpose) {}
+  TreeWalk(DirStack dirs, WalkFor purpose, std::size_t name_bytes)
+      : dirs_(std::move(dirs)), purpose_(purpose), name_bytes_(name_bytes) {}
   [[nodiscard]] mode_t needed_mode() const;
-  Result<Level> enter(const Fd& dir) const;
-  Status read_names(const Fd& dir, Level& level) const;
+  Result<Level> enter(int dir_fd);
+  Status read_names(int dir_fd, Level& level);
+  Status read_more(Level& level);
+  void forget_names(Level& level);
   WalkStep examine(std::string name);
   Status descend(WalkStep& step);
   Status leave();
 
   DirStack dirs_;
   WalkFor purpose_;
+  std::size_t name_bytes_;
+  std::size_t held_ = 0;  // bytes of the names in all levels
   std::vector<Level> levels_;
 };
 

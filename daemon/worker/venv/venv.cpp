@@ -14,6 +14,7 @@
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/venv/requirement_lines.hpp"
 
 namespace nodestage {
 namespace {
@@ -87,6 +88,14 @@ Error no_programs(const std::string& source) {
                "Ask your site's support, or use a container");
 }
 
+// What only a build would have used.
+std::string unneeded_keys(const VenvItem& item) {
+  std::string keys;
+  if (!item.python.empty()) keys = "python=";
+  if (!item.wheels.empty()) keys += keys.empty() ? "wheels=" : " and wheels=";
+  return keys.empty() ? keys : "nothing was built, so " + keys + " had no meaning";
+}
+
 }  // namespace
 
 std::string Venv::kind(const Piece& piece) {
@@ -114,7 +123,10 @@ Status Venv::make(Piece& piece, const Piece::Place& place) {
   } else if (venv_kind(directory->get()) == VenvKind::conda) {
     return cannot_move_conda(item_.source);
   }
-  if (kind != "file") TRY(commands(place));
+  if (kind != "file") {
+    TRY(commands(place));
+    add_note(unneeded_keys(item_));
+  }
   TRY(relocate(directory->get(), path));
   if (is_noexec(place.dir_fd)) add_note(k_noexec);
   if (!item_.modules.empty()) add_note(k_reminder);
@@ -185,7 +197,13 @@ Result<EnvironmentBuild*> Venv::commands(const Piece::Place& place) {
 Status Venv::build(const Piece::Place& place) {
   TRY(commands(place));
   has_log_ = true;
-  return commands_->build(path_of(place.dir_fd) + "/" + place.name);
+  TRY(commands_->build(path_of(place.dir_fd) + "/" + place.name));
+  const auto text = read_requirements(item_.source);
+  if (text && requirement_lines(*text).empty())
+    add_note("the file names no package, so the environment has none");
+  if (!item_.wheels.empty() && !is_directory(item_.wheels))
+    add_note("wheels=" + shown(item_.wheels) + " is no directory on this node");
+  return {};
 }
 
 // conda-pack's own program writes the present path, which is the old one from then on.

@@ -71,12 +71,12 @@ constexpr const char* k_fork_refused = "[Errno 11] Resource temporarily unavaila
 constexpr const char* k_module_inits[] = {"/etc/profile.d/lmod.sh", "/etc/profile.d/z00_lmod.sh",
                                           "/etc/profile.d/modules.sh"};
 
+}  // namespace
+
 bool is_directory(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
-
-}  // namespace
 
 std::string python_for(const VenvItem& item, const std::vector<std::string>& environment) {
   if (is_program_name(item.python)) return program_in(environment, item.python);

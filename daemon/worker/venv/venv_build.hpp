@@ -30,6 +30,9 @@ struct BuildPlace {
   std::function<void(const std::string&)> report;  // called now and then with the log's last line
 };
 
+// Or a link to one.
+bool is_directory(const std::string& path);
+
 class EnvironmentBuild {
  public:
   explicit EnvironmentBuild(BuildPlace place);
