@@ -180,14 +180,17 @@ class UserMounts {
   PlaceRow row_;
 };
 
-// What the tasks of the job could not tell the daemon when it was away.
+// What the tasks of the job could not tell the daemon when it was away. The answer to a wait may
+// not come, and is not needed.
 void tell_untold(const PluginSettings& settings, std::uint32_t job, Deadline reach,
-                 Deadline answer) {
+                 Deadline limit) {
   for (const std::string& packet : untold(settings.runtime_dir, job)) {
     const auto message = decode_message(packet);
     if (!message) continue;
+    const Deadline answer = std::min(limit, std::max(reach, Clock::now() + k_place_wait));
     const auto reply = ask_daemon(settings.socket, *message, reach, answer);
-    if (!reply) return log_fault(job, "the end of a task is not reported: " + reply.error().what);
+    if (reply || reply.error().code == ETIMEDOUT) continue;
+    return log_fault(job, "the end of a task is not reported: " + reply.error().what);
   }
 }
 

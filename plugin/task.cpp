@@ -302,9 +302,8 @@ int task_exit(spank_t spank, const PluginSettings& settings) {
       if (reply) return;
       gave_up = true;
       slurm_info(
-          "nodestage: job %u: the end of a task could not be reported to nodestaged: %s; the "
-          "epilog "
-          "reports it",
+          "nodestage: job %u: the end of a task could not be reported to nodestaged: %s; "
+          "the epilog reports it",
           job, printable(reply.error().what).c_str());
     }
     if (const Status kept = keep_untold(settings.runtime_dir, job, encode_message(message)); !kept)

@@ -51,7 +51,7 @@ std::optional<Mount> mount_in(std::string_view line) {
   for (int i = 0; i < k_between; ++i) take_field(line, ' ');
   mount.point = take_field(line, ' ');
   mount.type = take_field(rest, ' ');
-  take_field(rest, ' ');  // the device
+  mount.device = take_field(rest, ' ');
   mount.options = rest;
   return mount;
 }

@@ -26,6 +26,7 @@ struct Mount {
   std::string_view point;    // where it is mounted; blanks and the like are octal there, as in \040
   std::string_view type;     // of the file system: "nfs4", "fuse.sshfs"
   std::string_view options;  // of the file system: "rw,vers=4.2"
+  std::string_view device;   // or what else is mounted: "/dev/sda1", "server:/export"
 };
 
 // Returns what a line of mountinfo says.

@@ -252,6 +252,20 @@ TEST_CASE("file systems that do not report reliably when a file changes") {
   CHECK_FALSE(reports_changes(mounts, ""));
 }
 
+TEST_CASE("a file system without a number has that of what is mounted") {
+  const std::string mounts =
+      "21 1 0:40 / /a rw - nfs4 server:/x rw,vers=4.2\n"
+      "22 1 0:41 / /b rw - nfs4 server:/x rw,vers=4.1\n"
+      "23 1 0:40 / /a rw - nfs4 other:/x rw,vers=4.2\n"
+      "24 1 0:40 / /a rw - nfs server:/x rw,vers=3\n";
+  const std::uint64_t number = number_of_mounted(mounts, "21");
+  CHECK(number != 0);
+  CHECK(number_of_mounted(mounts, "22") == number);
+  CHECK(number_of_mounted(mounts, "23") != number);
+  CHECK(number_of_mounted(mounts, "24") != number);
+  CHECK(number_of_mounted(mounts, "25") == 0);
+}
+
 TEST_CASE("identify: the site says how long a source must have been as it is") {
   OneFile run;
   run.order.cache_min_age_s = 0;

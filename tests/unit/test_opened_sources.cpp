@@ -82,6 +82,20 @@ TEST_CASE("what proves no right to read is not taken, and an item must be comple
   CHECK_FALSE(arrives(O_RDONLY, true, std::string("a\0b", 3)));
 }
 
+TEST_CASE("two sources of one path, and several without a group, are not taken") {
+  const Site site("data.tar");
+  const auto arrives = [&site](const std::string& second, bool is_group) {
+    Ends ends;
+    REQUIRE(hand_over(ends.user.get(), 0, site.path, site.open(O_RDONLY).get()));
+    REQUIRE(hand_over(ends.user.get(), 0, second, site.open(O_RDONLY).get()));
+    REQUIRE(end_item(ends.user.get(), 0, is_group));
+    return !ends.received().empty();
+  };
+  CHECK(arrives(site.path + "2", true));
+  CHECK_FALSE(arrives(site.path, true));
+  CHECK_FALSE(arrives(site.path + "2", false));
+}
+
 TEST_CASE(
     "directories, pipes and too many files are not taken; a message that is no such one is a "
     "fault") {

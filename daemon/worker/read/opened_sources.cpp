@@ -71,6 +71,11 @@ bool is_readable_file(int fd) {
          ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
 }
 
+bool has_source(const OpenedItem& item, const std::string& path) {
+  return std::any_of(item.sources.begin(), item.sources.end(),
+                     [&path](const OpenedSource& source) { return source.path == path; });
+}
+
 struct Received {
   OpenedItem item;
   bool is_complete = false;
@@ -84,6 +89,7 @@ void take(std::map<std::uint32_t, Received>& all, const HandedSource& head, std:
     case Part::source:
       received.is_wrong |= received.is_complete || fds.size() != 1 || path.empty() ||
                            path.find('\0') != std::string::npos ||
+                           has_source(received.item, path) ||
                            received.item.sources.size() >= k_most_handed_over ||
                            !is_readable_file(fds.front().get());
       if (!received.is_wrong)
@@ -91,7 +97,8 @@ void take(std::map<std::uint32_t, Received>& all, const HandedSource& head, std:
       return;
     case Part::end:
     case Part::end_of_group:
-      received.is_wrong |= received.is_complete || received.item.sources.empty();
+      received.is_wrong |= received.is_complete || received.item.sources.empty() ||
+                           (head.part == Part::end && received.item.sources.size() > 1);
       received.is_complete = true;
       received.item.is_group = head.part == Part::end_of_group;
       return;

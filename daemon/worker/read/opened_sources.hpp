@@ -38,7 +38,8 @@ Status hand_over(int socket, std::uint32_t item, const std::string& path, int fd
 Status end_item(int socket, std::uint32_t item, bool is_group);
 
 // Receives until the sender has closed its end, or until `only` is complete, if that is an item. An
-// item counts if it is complete, and if all its descriptors are of regular files open for reading.
+// item counts if it is complete, if all its descriptors are of regular files open for reading, and
+// if each has a path of its own; without a group, there is one.
 // Closes the rest, which can block: a file system of the user's (FUSE) may not answer.
 Result<OpenedItems> receive_items(int socket, std::optional<std::uint32_t> only = {});
 

@@ -1,10 +1,12 @@
 #include "daemon/worker/share/file_look.hpp"
 
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 
+#include <array>
 #include <cstring>
 
 #include "common/os/mounts.hpp"
@@ -41,12 +43,26 @@ Result<FileLook> look_at(int fd) {
   look.device = ::makedev(info.stx_dev_major, info.stx_dev_minor);
   static_assert(sizeof system.f_fsid == sizeof look.file_system);
   std::memcpy(&look.file_system, &system.f_fsid, sizeof look.file_system);
+  if (look.file_system == 0)
+    if (const auto mountinfo = read_mountinfo())
+      look.file_system = number_of_mounted(*mountinfo, mount_of(fd));
   look.inode = info.stx_ino;
   look.size = info.stx_size;
   look.mtime = nanoseconds(info.stx_mtime);
   look.ctime = nanoseconds(info.stx_ctime);
   look.mode = info.stx_mode;
   return look;
+}
+
+std::uint64_t number_of_mounted(std::string_view mountinfo, std::string_view mount) {
+  const auto found = find_mount(mountinfo, mount);
+  if (!found) return 0;
+  const std::string text = std::string(found->type) + " " + std::string(found->device);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  std::uint64_t number = 0;
+  if (::EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_sha256(), nullptr) == 1)
+    std::memcpy(&number, digest.data(), sizeof number);
+  return number;
 }
 
 bool reports_changes(std::string_view mountinfo, std::string_view mount) {

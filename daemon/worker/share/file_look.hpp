@@ -19,7 +19,7 @@ std::int64_t nanoseconds(const Time& time) {
 
 struct FileLook {
   std::uint64_t device = 0;
-  std::uint64_t file_system = 0;  // f_fsid of statfs(2)
+  std::uint64_t file_system = 0;  // f_fsid of statfs(2), or number_of_mounted() where that is 0
   std::uint64_t inode = 0;
   std::uint64_t size = 0;  // bytes
   std::int64_t mtime = 0;  // nanoseconds since 1970
@@ -31,6 +31,12 @@ struct FileLook {
 
 // Asks the file's server, not a cache. `fd` may be O_PATH.
 Result<FileLook> look_at(int fd);
+
+// Returns a number for what is mounted, "server:/export" and the type: NFS and FUSE give none, and
+// the device's number is another mount's once it is unmounted. 0 if it is unknown. It takes 2^64
+// tries to name an export so that it has the number of another one. `mountinfo` and `mount`: as in
+// common/os/mounts.hpp.
+std::uint64_t number_of_mounted(std::string_view mountinfo, std::string_view mount);
 
 // Returns whether the file system of a mount reports reliably when a file changes: not if it is
 // unknown, a FUSE mount of an ordinary user, or NFS without close-to-open consistency (`nocto`).
