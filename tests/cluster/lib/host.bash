@@ -167,25 +167,29 @@ start_host() {
     disown
 }
 
-# The process id, as the machine sees it, of a host's process 1; fails if the host is not there.
-host_pid() {
-    local file=$STATE/hosts/$1/pid pid
+# The process id, as the machine sees it, of a host's process 1, into HOST_PID; fails if the host is not there.
+find_host_pid() {
+    local file=$STATE/hosts/$1/pid groups
     if [[ ! -e $file ]]; then
         pgrep -P "$(<"$STATE/hosts/$1/unshare.pid")" >"$file.new" || return 1
         mv "$file.new" "$file"
     fi
-    pid=$(<"$file")
+    read -r HOST_PID <"$file" || return 1
     # The cgroup tells it from a later process with the same number, the namespace from a zombie.
-    grep -qs ":/$CGROUP/$1\$" "/proc/$pid/cgroup" && [[ -e /proc/$pid/ns/mnt ]] || return 1
-    echo "$pid"
+    { mapfile -t groups <"/proc/$HOST_PID/cgroup"; } 2>/dev/null || return 1
+    [[ "${groups[*]} " == *":/$CGROUP/$1 "* && -e /proc/$HOST_PID/ns/mnt ]]
+}
+
+host_pid() {
+    find_host_pid "$1" && echo "$HOST_PID"
 }
 
 is_up() {
-    host_pid "$1" >/dev/null
+    find_host_pid "$1"
 }
 
 is_running() {
-    [[ -e $STATE/running ]] && host_pid ctl >/dev/null
+    [[ -e $STATE/running ]] && find_host_pid ctl
 }
 
 need_running() {
@@ -195,20 +199,19 @@ need_running() {
 # exec_in_host HOST USER CMD...: becomes CMD, with a login's environment. The command ends with us
 # (parent death signal), whatever it started in the background does not.
 exec_in_host() {
-    local host=$1 user=$2 entry pid uid gid home shell path=/usr/local/bin:/usr/bin:/bin
+    local host=$1 user=$2 name='' uid gid home shell path=/usr/local/bin:/usr/bin:/bin
     shift 2
     need_host "$host"
-    entry=$(grep "^$user:" "$STATE/shared/etc/passwd") || die "no such user: $user"
-    IFS=: read -r _ _ uid gid _ home shell <<<"$entry"
+    while IFS=: read -r name _ uid gid _ home shell && [[ $name != "$user" ]]; do :; done <"$STATE/shared/etc/passwd"
+    [[ $name == "$user" ]] || die "no such user: $user"
     ((uid != 0)) || path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-    pid=$(host_pid "$host") || die "host $host is gone"
+    find_host_pid "$host" || die "host $host is gone"
     join_cgroup "$host/user.slice"
     umask 022
-    exec nsenter --target "$pid" --mount --net --uts --ipc --cgroup --pid -- \
-        /usr/bin/env -i HOME="$home" USER="$user" LOGNAME="$user" SHELL="$shell" PATH="$path" \
-        LANG=C.UTF-8 TERM="${TERM:-dumb}" \
+    exec nsenter --target "$HOST_PID" --mount --net --uts --ipc --cgroup --pid -- \
         /usr/bin/setpriv --reuid="$uid" --regid="$gid" --init-groups --pdeathsig TERM \
-        /usr/bin/env --chdir="$home" -- "$@"
+        /usr/bin/env -i --chdir="$home" -- HOME="$home" USER="$user" LOGNAME="$user" SHELL="$shell" PATH="$path" \
+        LANG=C.UTF-8 TERM="${TERM:-dumb}" "$@"
 }
 
 # The same, but in a subshell, so that the script goes on; and without our descriptors.

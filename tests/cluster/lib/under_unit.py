@@ -22,12 +22,25 @@ def values(name):
     return [value for key, value in settings if key == name]
 
 
+# All groups at once: one that has others in it is asked for thousands of times.
+def groups():
+    text = subprocess.run(['systemd-analyze', 'syscall-filter'], capture_output=True, text=True, check=True).stdout
+    # systemd 255 colours the names of groups, even where the output is no terminal.
+    found, members = {}, []
+    for line in re.sub(r'\x1b\[[0-9;]*m', '', text).splitlines():
+        if re.match(r'@\S+$', line):
+            members = found.setdefault(line, [])
+        elif named := re.match(r' {4}([@a-z]\S*)$', line):
+            members.append(named[1])
+    return found
+
+
+GROUPS = groups()
+
+
 @functools.cache
 def calls_of(group):
-    text = subprocess.run(['systemd-analyze', 'syscall-filter', group], capture_output=True, text=True, check=True).stdout
-    # systemd 255 colours the names of groups, even where the output is no terminal.
-    members = re.findall(r'^ {4}(?:\x1b\[0m)?([@a-z]\S*)$', text, re.MULTILINE)
-    return frozenset().union(*(expanded(member) for member in members))
+    return frozenset().union(*(expanded(member) for member in GROUPS[group]))
 
 
 def expanded(word):
