@@ -437,7 +437,7 @@ killed_at() {
     echo "$output"
     has "$output" data.tar.gz
     wait_until 90 on n1 grep -qE '^nodestage_cache_entries 1$' /run/nodestage.prom
-    on n1 grep -E '^nodestage_shared_items_total\{result="hit"\} [1-9]' /run/nodestage.prom
+    wait_until 90 on n1 grep -qE '^nodestage_shared_items_total\{result="hit"\} [1-9]' /run/nodestage.prom
     run as alice nodestage cache --all-nodes
     echo "$output"
     [ "$status" = 0 ]

@@ -53,19 +53,19 @@ TEST_CASE("venv: a directory is copied and relocated") {
   CHECK(run.note().empty());  // no module was named that the job could load again
 }
 
-TEST_CASE("venv: keys of a build had no meaning for an environment that was there") {
+TEST_CASE("venv: wheels= had no meaning for an environment that was there") {
   VenvRun run;
   REQUIRE(run.make("old") == 0);
   auto& item = run.add_venv("old");
-  item.python = "python3.11";
-  std::string keys = "python=";
-  SUBCASE("one") {}
-  SUBCASE("two") {
+  item.python = "/usr/bin/python3";  // as a submission in an environment sets it
+  std::string note;
+  SUBCASE("none") {}
+  SUBCASE("some") {
     item.wheels = "/wheels";
-    keys += " and wheels=";
+    note = "nothing was built, so wheels= had no meaning";
   }
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
-  CHECK(run.note() == "nothing was built, so " + keys + " had no meaning");
+  CHECK(run.note() == note);
 }
 
 TEST_CASE("venv: names with blanks and other letters, there and here") {

@@ -88,14 +88,6 @@ Error no_programs(const std::string& source) {
                "Ask your site's support, or use a container");
 }
 
-// What only a build would have used.
-std::string unneeded_keys(const VenvItem& item) {
-  std::string keys;
-  if (!item.python.empty()) keys = "python=";
-  if (!item.wheels.empty()) keys += keys.empty() ? "wheels=" : " and wheels=";
-  return keys.empty() ? keys : "nothing was built, so " + keys + " had no meaning";
-}
-
 }  // namespace
 
 std::string Venv::kind(const Piece& piece) {
@@ -125,7 +117,8 @@ Status Venv::make(Piece& piece, const Piece::Place& place) {
   }
   if (kind != "file") {
     TRY(commands(place));
-    add_note(unneeded_keys(item_));
+    // python= is set by the submission, too.
+    if (!item_.wheels.empty()) add_note("nothing was built, so wheels= had no meaning");
   }
   TRY(relocate(directory->get(), path));
   if (is_noexec(place.dir_fd)) add_note(k_noexec);
