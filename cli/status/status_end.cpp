@@ -17,7 +17,6 @@ namespace {
 constexpr off_t k_most_bytes = off_t{256} << 10;  // the results are at the end
 constexpr std::size_t k_most_lines = 40;
 constexpr std::string_view k_completing = "COMPLETING";
-constexpr std::string_view k_ours = "nodestage: ";
 
 bool says_undelivered(const std::string& line) {
   const auto has = [&line](std::string_view what) {
@@ -61,8 +60,8 @@ std::vector<std::string> lines_of_nodestage(std::string_view output) {
   while (!output.empty()) {
     std::string_view line = output.substr(0, output.find('\n'));
     output.remove_prefix(std::min(line.size() + 1, output.size()));
-    if (!line.starts_with(k_ours)) continue;
-    line.remove_prefix(k_ours.size());
+    if (!line.starts_with(k_line_start)) continue;
+    line.remove_prefix(k_line_start.size());
     lines.push_back(printable(line));
   }
   if (lines.size() > k_most_lines)

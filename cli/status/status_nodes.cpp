@@ -8,6 +8,7 @@
 #include "cli/base/conversation.hpp"
 #include "common/build_info.hpp"
 #include "common/request/job_environment.hpp"
+#include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {
@@ -22,10 +23,9 @@ constexpr std::size_t k_least_bytes = std::size_t{64} << 10;
 std::string why_no_answer(const ProgramEnd& end) {
   if (end.late) return "no answer within " + std::to_string(k_program_limit.count()) + " s";
   if (end.is_not_run() && end.errors.empty()) return "srun cannot be run on this host";
-  static constexpr std::string_view k_ours_mark = "nodestage: ";
   std::string_view why = end.errors;
-  if (const std::size_t ours = why.find(k_ours_mark); ours != std::string_view::npos)
-    why.remove_prefix(ours + k_ours_mark.size());
+  if (const std::size_t ours = why.find(k_line_start); ours != std::string_view::npos)
+    why.remove_prefix(ours + k_line_start.size());
   why = why.substr(0, why.find('\n'));
   if (why.empty()) why = "srun failed without a message";
   return printable(shortened(why, 300));

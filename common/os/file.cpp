@@ -7,6 +7,11 @@
 
 namespace nodestage {
 
+bool leads_to_directory(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 Result<Fd> open_at(int dir_fd, const std::string& path, int flags, unsigned mode) {
   int fd = 0;
   do {

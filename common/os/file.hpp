@@ -15,6 +15,13 @@
 
 namespace nodestage {
 
+// How a user's path is opened that may be of any kind: without waiting for a pipe's writer, and not
+// as a terminal of this process.
+inline constexpr int k_open_source = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+
+// Returns whether there is a directory, or a link to one.
+bool leads_to_directory(const std::string& path);
+
 // Opens with O_CLOEXEC. A fault's `what` starts with the path. dir_fd may be AT_FDCWD.
 Result<Fd> open_at(int dir_fd, const std::string& path, int flags, unsigned mode = 0);
 
@@ -26,10 +33,6 @@ Result<Fd> open_beneath(int dir_fd, const std::string& path, int flags, unsigned
 // Reads from the descriptor's offset (read_file: the start) to the end; EFBIG beyond max_bytes.
 Result<std::string> read_all(int fd, std::size_t max_bytes);
 Result<std::string> read_file(int dir_fd, const std::string& path, std::size_t max_bytes);
-
-// How a user's path is opened that may be of any kind: without waiting for a pipe's writer, and not
-// as a terminal of this process.
-inline constexpr int k_open_source = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 
 // Writes every byte or returns a fault.
 Status write_all(int fd, std::span<const std::byte> data);

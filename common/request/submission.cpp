@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "common/os/ask_apart.hpp"
+#include "common/os/file.hpp"
 #include "common/request/destinations.hpp"
 #include "common/request/option_mark.hpp"
 #include "common/request/source_check.hpp"
@@ -41,10 +42,8 @@ std::string home_directory() {
 
 // No, if its file system does not answer.
 bool is_directory(const std::string& path) {
-  const auto answer = ask_apart(k_ask_patience, [&path]() -> std::string {
-    struct stat info {};
-    return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) ? "yes" : "no";
-  });
+  const auto answer = ask_apart(
+      k_ask_patience, [&path]() -> std::string { return leads_to_directory(path) ? "yes" : "no"; });
   return answer == "yes";
 }
 

@@ -147,12 +147,11 @@ std::vector<std::string> summary_lines(const WorkerStatus& status) {
 std::vector<std::string> told_lines(const WorkerStatus& status) {
   std::vector<std::string> lines;
   for (ItemRecord item : status.items) {
-    std::istringstream note(field_text(item.note));
+    std::istringstream cause(state_of(item) == ItemState::failed ? field_text(item.note) : "");
     std::string line;
-    if (state_of(item) == ItemState::failed && std::getline(note, line)) set_field(item.note, line);
+    if (std::getline(cause, line)) set_field(item.note, line);
     lines.push_back(line_of(item, ": not staged"));
-    if (state_of(item) != ItemState::failed) continue;
-    while (std::getline(note, line)) lines.push_back("  " + printable(line));
+    while (std::getline(cause, line)) lines.push_back("  " + printable(line));
   }
   return lines_of_message(std::move(lines));
 }

@@ -34,6 +34,9 @@ std::vector<std::string> lines_of_message(std::vector<std::string> lines);
 // Does the same for a stage-out, without that limit.
 std::vector<std::string> delivery_lines(const WorkerStatus& status);
 
+// How each line of nodestage in a job's output starts.
+inline constexpr std::string_view k_line_start = "nodestage: ";
+
 // How the lines of a job's output start that say that results are not in their targets.
 inline constexpr std::string_view k_results_kept =
     "what could not be delivered is kept on this node";

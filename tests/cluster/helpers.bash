@@ -69,14 +69,15 @@ nodes() {
 # wait_until SECONDS CMD...: polls CMD until it succeeds, less often after some time; fails, naming CMD, after four times as
 # long as it takes at most on an idle machine.
 wait_until() {
-    local end=$((SECONDS + 4 * $1)) polls=0
+    local end=$((SECONDS + 4 * $1)) pause=0.2 polls=0
     shift
     until "$@"; do
         if ((SECONDS >= end)); then
             echo "not so in time: $*" >&2
             return 1
         fi
-        sleep "$((++polls < 10 ? 2 : 5))e-1"
+        sleep "$pause"
+        ((++polls < 10)) || pause=0.5
     done
 }
 

@@ -103,7 +103,7 @@ chmod 755 uv)") == 0);
   run.order.venv.uv = run.data() + "/uv";
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK(has(run.note(), "the file names no package, so the environment has none"));
-  CHECK(has(run.note(), "/whels is no directory on this node"));
+  CHECK(has(run.note(), "/whels is no directory on node n1"));
 }
 
 TEST_CASE("venv: a failed build shows the last lines of its log, and keeps it beside") {

@@ -142,7 +142,8 @@ void add_cache(Families& families, const Counters::Cache& cache) {
 void add_pushes(Families& families, const Counters::Pushes& pushes) {
   constexpr const char* k_result[] = {"done", "unsettled", "failed"};
   families.begin("pushes_total", "counter", "Deliveries while a job ran, by how they ended.");
-  for (std::size_t i = 0; i < pushes.results.size(); ++i)
+  static_assert(std::tuple_size_v<decltype(pushes.results)> == std::size(k_result));
+  for (std::size_t i = 0; i < std::size(k_result); ++i)
     families.add(label("result", k_result[i]), std::to_string(pushes.results[i]));
   families.begin("push_seconds_total", "counter",
                  "Time that deliveries while a job ran have taken.");
@@ -153,7 +154,8 @@ void add_held(Families& families, const Metrics& metrics) {
   constexpr const char* k_waits_for[] = {"user", "administrator"};
   const auto family = [&](const char* name, const char* help, const auto& values) {
     families.begin(name, "gauge", help);
-    for (std::size_t i = 0; i < values.size(); ++i)
+    static_assert(std::tuple_size_v<std::decay_t<decltype(values)>> == std::size(k_waits_for));
+    for (std::size_t i = 0; i < std::size(k_waits_for); ++i)
       families.add(label("waits_for", k_waits_for[i]), std::to_string(values[i]));
   };
   family("held_results",

@@ -208,10 +208,10 @@ void Workers::ended(Id id) {
   WorkerEnd end{WorkerEnd::Kind::ended, worker.process.reap()};
   const WorkerEnd at_limit_of_job{WorkerEnd::Kind::job_memory,
                                   "was killed at the memory limit of the job"};
-  if (cgroups_.ran_out_of_memory(worker.cgroup)) {
-    end = {WorkerEnd::Kind::no_memory, "ran out of memory (worker.memory in nodestaged.toml)"};
-    if (worker.is_jobs_memory) end = at_limit_of_job;
-  }
+  const WorkerEnd at_own_limit{WorkerEnd::Kind::no_memory,
+                               "ran out of memory (worker.memory in nodestaged.toml)"};
+  if (cgroups_.ran_out_of_memory(worker.cgroup))
+    end = worker.is_jobs_memory ? at_limit_of_job : at_own_limit;
   // One that stopped by itself had no lack of it: another process of the job was killed.
   const bool was_killed = end.text.find("killed") != std::string::npos;
   if (!worker.job_cgroup.empty() && was_killed &&

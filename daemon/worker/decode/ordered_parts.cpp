@@ -15,7 +15,7 @@ OrderedParts::~OrderedParts() {
 std::unique_ptr<Part> OrderedParts::next() {
   std::unique_lock lock(mutex_);
   worked_.wait(lock, [&] { return slots_.empty() ? is_over_ : slots_.front()->is_worked; });
-  if (slots_.empty()) return failed_ != nullptr && !failed_->fault ? std::move(failed_) : nullptr;
+  if (slots_.empty()) return failed_ && !failed_->fault ? std::move(failed_) : nullptr;
   const auto slot = std::move(slots_.front());
   slots_.pop_front();
   room_.notify_one();

@@ -42,9 +42,7 @@ Status FilePiece::build(const PiecePlace& place) {
   unreadable.look_at(place.name, info.st_mode);
   add_note(unreadable.note());
   if (wanted.links == LinksOut::followed) add_note(k_only_directories);
-  Unpacking unused = wanted;
-  if (wanted.chooses_files) unused.include = unused.exclude = {};
-  if (const std::string keys = entry_keys_of(unused); !keys.empty())
+  if (const std::string keys = entry_keys_of(wanted, !wanted.chooses_files); !keys.empty())
     add_note("it was copied as one file, for which " + keys + " had no meaning");
   add_skipped(xattrs.lost, k_lost_xattrs);
   return {};

@@ -49,11 +49,11 @@ Result<Fd> make_directory(const PiecePlace& place) {
   return fd;
 }
 
-std::string entry_keys_of(const Unpacking& wanted) {
+std::string entry_keys_of(const Unpacking& wanted, bool with_globs) {
   std::vector<std::string> keys;
   if (wanted.strip > 0) keys.emplace_back("strip=");
-  if (!wanted.include.empty()) keys.emplace_back("include=");
-  if (!wanted.exclude.empty()) keys.emplace_back("exclude=");
+  if (with_globs && !wanted.include.empty()) keys.emplace_back("include=");
+  if (with_globs && !wanted.exclude.empty()) keys.emplace_back("exclude=");
   std::string text;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (i > 0) text += i + 1 == keys.size() ? " and " : ", ";

@@ -97,7 +97,7 @@ Result<Fd> make_directory(const PiecePlace& place);
 
 // The keys that the user gave of those that choose and name entries, as "strip= and include=";
 // "" for none of them.
-std::string entry_keys_of(const Unpacking& wanted);
+std::string entry_keys_of(const Unpacking& wanted, bool with_globs = true);
 
 // The fault if something of a source was seen, and nothing of it taken.
 Status check_taken(const std::string& path, const Unpacking& wanted, std::uint64_t seen,

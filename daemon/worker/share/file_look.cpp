@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "common/os/mounts.hpp"
 
@@ -31,6 +32,15 @@ bool is_reliable(const Mount& mount) {
   return !mount.type.starts_with("nfs") || !has_option(mount.options, "nocto");
 }
 
+// The mounts are read once for many files of one file system, by each thread of a worker.
+std::uint64_t number_of_device(std::uint64_t device, int fd) {
+  thread_local std::pair<std::uint64_t, std::uint64_t> last;
+  if (last.second != 0 && last.first == device) return last.second;
+  const auto mountinfo = read_mountinfo();
+  last = {device, mountinfo ? number_of_mounted(*mountinfo, mount_of(fd)) : 0};
+  return last.second;
+}
+
 }  // namespace
 
 Result<FileLook> look_at(int fd) {
@@ -43,9 +53,7 @@ Result<FileLook> look_at(int fd) {
   look.device = ::makedev(info.stx_dev_major, info.stx_dev_minor);
   static_assert(sizeof system.f_fsid == sizeof look.file_system);
   std::memcpy(&look.file_system, &system.f_fsid, sizeof look.file_system);
-  if (look.file_system == 0)
-    if (const auto mountinfo = read_mountinfo())
-      look.file_system = number_of_mounted(*mountinfo, mount_of(fd));
+  if (look.file_system == 0) look.file_system = number_of_device(look.device, fd);
   look.inode = info.stx_ino;
   look.size = info.stx_size;
   look.mtime = nanoseconds(info.stx_mtime);

@@ -161,11 +161,6 @@ ItemRecord record_of(const std::string& source, std::uint32_t flags, const Findi
   return record;
 }
 
-bool is_directory(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 std::size_t items_of(const StageRequest& request) {
   return request.datasets.size() + (request.venv ? 1 : 0);
 }
@@ -177,7 +172,7 @@ void find_each(const IdentifyOrder& order, const StageRequest& request, Found fo
   const ShareRules rules{order, request.umask};
   const auto add = [&](std::size_t index, const auto& item, auto find, bool directories) {
     const bool is_meant = order.only_item == k_no_number || order.only_item == index;
-    if (!item.shared || !is_meant || is_directory(item.source) != directories) return;
+    if (!item.shared || !is_meant || leads_to_directory(item.source) != directories) return;
     found(index,
           find_either_way(rules, [&](const ShareRules& way) { return find(item, way, index); }));
   };

@@ -81,13 +81,12 @@ Result<Fd> open_for_reading(const SourceEntry& source, const struct stat& info) 
   const auto open = [&source](int flags) {
     return open_beneath(source.dir_fd, source.path, flags | source.follow);
   };
-  constexpr int k_flags = O_RDONLY | O_NONBLOCK | O_NOCTTY;  // in case it is no longer a file
-  auto fd = open(k_flags);
+  auto fd = open(k_open_source);  // in case it is no longer a file
   if (!fd && fd.error().code == EACCES && info.st_uid == ::geteuid()) {
     TRY_ASSIGN(const Fd handle, open(O_PATH));
     const mode_t mode = info.st_mode & 07777;
     if (change_mode(handle.get(), mode | S_IRUSR)) {
-      fd = open(k_flags);
+      fd = open(k_open_source);
       static_cast<void>(change_mode(handle.get(), mode));
     }
   }

@@ -194,8 +194,7 @@ Status Venv::build(const Piece::Place& place) {
   const auto text = read_requirements(item_.source);
   if (text && requirement_lines(*text).empty())
     add_note("the file names no package, so the environment has none");
-  if (!item_.wheels.empty() && !is_directory(item_.wheels))
-    add_note("wheels=" + shown(item_.wheels) + " is no directory on this node");
+  add_note(commands_->why_no_wheels());
   return {};
 }
 

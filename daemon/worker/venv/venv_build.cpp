@@ -73,11 +73,6 @@ constexpr const char* k_module_inits[] = {"/etc/profile.d/lmod.sh", "/etc/profil
 
 }  // namespace
 
-bool is_directory(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 std::string python_for(const VenvItem& item, const std::vector<std::string>& environment) {
   if (is_program_name(item.python)) return program_in(environment, item.python);
   std::string python = item.python;
@@ -194,12 +189,16 @@ Error EnvironmentBuild::failed(const Attempt& attempt, int code) const {
 // "" or lines, each with a newline before it.
 std::string EnvironmentBuild::where_searched(const std::string& log_text) const {
   std::string lines;
-  const std::string& wheels = place_.item.wheels;
   if (const std::string places = searched_places(log_text); !places.empty())
     lines += "\nWheels were searched in: " + places;
-  if (!wheels.empty() && !is_directory(wheels))
-    lines += "\nwheels=" + shown(wheels) + " is no directory on node " + place_.order.node;
+  if (const std::string no_wheels = why_no_wheels(); !no_wheels.empty()) lines += "\n" + no_wheels;
   return lines;
+}
+
+std::string EnvironmentBuild::why_no_wheels() const {
+  const std::string& wheels = place_.item.wheels;
+  if (wheels.empty() || leads_to_directory(wheels)) return {};
+  return "wheels=" + shown(wheels) + " is no directory on node " + place_.order.node;
 }
 
 // An installer's log says what was missing.

@@ -30,9 +30,6 @@ struct BuildPlace {
   std::function<void(const std::string&)> report;  // called now and then with the log's last line
 };
 
-// Or a link to one.
-bool is_directory(const std::string& path);
-
 class EnvironmentBuild {
  public:
   explicit EnvironmentBuild(BuildPlace place);
@@ -47,6 +44,9 @@ class EnvironmentBuild {
     std::string advice;  // where it fails
   };
   Status run(std::vector<std::string> arguments, const Attempt& attempt);
+
+  // Why wheels= gives no wheels; "" if it can.
+  [[nodiscard]] std::string why_no_wheels() const;
 
   [[nodiscard]] const std::string& scratch() const { return place_.scratch; }
   [[nodiscard]] std::string log() const { return place_.scratch + "/log"; }
