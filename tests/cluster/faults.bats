@@ -82,11 +82,11 @@ assert_no_pending_names() {
 
 # ---- the daemon dies
 
-# One array of three users each, about twenty jobs at once on one node.
+# One array of three users each, about sixteen jobs at once on one node.
 submit_many() {
     local user
     for user in alice bob carol; do
-        submit "$user" --array=1-25 -w n1 --output=kill-%A_%a.out --stage-dataset=small.tar.gz \
+        submit "$user" --array=1-10 -w n1 --output=kill-%A_%a.out --stage-dataset=small.tar.gz \
             --stage-out='res:/project/%u/kills/%A_%a' <<'SCRIPT'
 #!/bin/bash
 cd "$NODESTAGE_DATASET" && sha256sum --quiet -c ~/small-sums && echo WHOLE || exit 7
@@ -119,7 +119,7 @@ all_ended() {
     left=$(on ctl squeue --noheader) && [[ -z $left ]]
 }
 
-@test "50 and more SIGKILLs of the daemon at random moments: every tree whole, every result exact, nothing left" {
+@test "20 and more SIGKILLs of the daemon at random moments: every tree whole, every result exact, nothing left" {
     reload_daemons "$BASE"$'[read]\nmax_rate = "256KiB"\n'
     seed=${NODESTAGE_SEED:-$((RANDOM * 32768 + RANDOM))}
     echo "# NODESTAGE_SEED=$seed" >&3
@@ -127,8 +127,8 @@ all_ended() {
     mapfile -t ids < <(submit_many)
     [ "${#ids[@]}" = 3 ]
     kills=0
-    until ((kills >= 50)) && all_ended; do
-        ((kills < 150))
+    until ((kills >= 20)) && all_ended; do
+        ((kills < 100))
         sleep "0.$((RANDOM % 5))$((RANDOM % 10))"
         cluster daemon kill n1
         sleep "0.0$((RANDOM % 10))"
@@ -138,9 +138,9 @@ all_ended() {
     # Whom the daemon was killed over.
     echo "# $kills kills; states in which jobs were carried on:" \
         "$(daemon_log n1 | grep -oP 'carried on from the journal: \K.*' | sort | uniq -c | xargs)" >&3
-    [ "$(tasks_in COMPLETED "${ids[@]}")" = 75 ] || show_others "${ids[@]}"
+    [ "$(tasks_in COMPLETED "${ids[@]}")" = 30 ] || show_others "${ids[@]}"
     on ctl sh -ec 'for user in alice bob carol; do
-            for i in $(seq 25); do
+            for i in $(seq 10); do
                 set -- /home/$user/kill-*_$i.out /project/$user/kills/*_$i
                 [ $# = 2 ] && grep -qx WHOLE "$1" && diff -r /home/$user/data/sub "$2/sub" && [ -s "$2/id" ] || { echo "$user $i"; cat "$1"; exit 1; }
             done

@@ -13,7 +13,7 @@ export NODESTAGE_CLUSTER=venv
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
-    cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step
+    cluster_up --nodes=2 --slurm-conf=LaunchParameters=use_interactive_step
     for file in make_wheels.py check_venv.py; do
         on ctl sh -c 'cat >"/project/$1"' sh "$file" <"$BATS_TEST_DIRNAME/lib/$file"
     done
@@ -85,25 +85,25 @@ configure() {
     cluster daemon restart all
 }
 
-# check_job OLD PACKAGES SBATCH_ARG...: a job on two nodes, two steps; OLD (of ~) is moved away by its
-# first line, and check_venv.py finds nothing wrong in the batch script and in three tasks.
+# check_job OLD PACKAGES SBATCH_ARG...: a job on a node, or on $NODES of them; OLD (of ~) is moved away by its first
+# line, and check_venv.py finds nothing wrong in the batch script and in a task on each node.
 check_job() {
-    local old=$1 packages=$2
+    local old=$1 packages=$2 nodes=${NODES:-1}
     shift 2
-    sbatch_wait --limit=180 -N2 "$@" <<SCRIPT
+    sbatch_wait --limit=180 -N"$nodes" "$@" <<SCRIPT
 #!/bin/bash
 old=~/'$old'
 [ ! -e "\$old" ] || mv "\$old" "\$old.away"
 export PLACE='${PLACE:-env}' PYTHONDONTWRITEBYTECODE=
 python /project/check_venv.py "\$old" $packages
-srun -N2 -n2 python /project/check_venv.py "\$old" $packages
+LIGHT= srun -N$nodes -n$nodes python /project/check_venv.py "\$old" $packages
 . "\$SLURM_TMPDIR/\$PLACE/bin/activate" && python -c 'import sys; print("activated:", sys.prefix)'
 deactivate && echo "deactivated: \${VIRTUAL_ENV-unset}"
 [ ! -e "\$old.away" ] || mv "\$old.away" "\$old"
 SCRIPT
     [ "$STATE $EXIT" = "COMPLETED 0" ]
     [[ $OUTPUT != *wrong:* ]]
-    [ "$(grep -c "^checked: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = 3 ]
+    [ "$(grep -c "^checked: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = $((1 + nodes)) ]
     [ "$(grep -c "^activated: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = 1 ]
     [ "$(grep -c '^deactivated: unset$' <<<"$OUTPUT")" = 1 ]
     [[ $* == *,module=* || $OUTPUT != *'module load'* ]]  # a hint for those who named one
@@ -124,7 +124,7 @@ failed_job() {
 }
 
 @test "a virtual environment with numpy, on every node, with the original moved away" {
-    check_job envs/plain numpy --stage-venv=envs/plain
+    NODES=2 check_job envs/plain numpy --stage-venv=envs/plain
     has "$OUTPUT" "plain (venv) -> /localscratch/alice.$JOBID.0/env: "
     assert_idle_clean 60
 }
@@ -146,14 +146,14 @@ failed_job() {
 }
 
 @test "archives: a tar of the directory, a tar and a zip of what is in it" {
-    check_job envs/plain numpy --stage-venv=plain.tar.gz
+    NODES=2 check_job envs/plain numpy --stage-venv=plain.tar.gz
     check_job envs/copies '' --stage-venv=small.tar.gz
     check_job envs/copies '' --stage-venv=small.zip
     assert_idle_clean 60
 }
 
 @test "requirements.txt is built on every node, offline" {
-    check_job nothing numpy --stage-venv=requirements.txt,wheels=wheels
+    NODES=2 check_job nothing numpy --stage-venv=requirements.txt,wheels=wheels
     has "$OUTPUT" "requirements.txt (requirements) -> /localscratch/alice.$JOBID.0/env: "
     # Meanwhile it says what is done, and invents no figures.
     grep -E "nodestage: n[0-9]: requirements.txt: (making it|[A-Z][a-z]+ )" <<<"$OUTPUT"
@@ -333,9 +333,9 @@ SCRIPT
 }
 
 @test "an array of ten tasks on two nodes: ten environments, nothing left behind" {
-    sbatch_wait --limit=180 --array=0-9 -n1 --exclude=n3 --stage-venv=small.tar.gz <<'SCRIPT'
+    sbatch_wait --limit=180 --array=0-9 -n1 --stage-venv=small.tar.gz <<'SCRIPT'
 #!/bin/bash
-python /project/check_venv.py ~/envs/copies
+LIGHT= python /project/check_venv.py ~/envs/copies
 SCRIPT
     [ "$STATE" = COMPLETED ]
     [[ $OUTPUT != *wrong:* ]]
@@ -345,7 +345,7 @@ SCRIPT
 }
 
 @test "without cgroups, in which all that an environment's programs start is stopped, none is staged; datasets are" {
-    for node in n1 n2 n3; do on "$node" sh -c 'printf "[worker]\ncgroup = \"off\"\n" >/etc/nodestage/nodestaged.toml'; done
+    for node in n1 n2; do on "$node" sh -c 'printf "[worker]\ncgroup = \"off\"\n" >/etc/nodestage/nodestaged.toml'; done
     cluster daemon restart all
     sbatch_wait -w n1 --stage-venv=plain.tar.gz --wrap 'echo must not run'
     [ "$STATE" = FAILED ]
