@@ -71,6 +71,10 @@ nodes() {
 wait_until() {
     local end=$((SECONDS + 4 * $1)) pause=0.2 polls=0
     shift
+    case $1 in
+    job_is) poll_job "$((end - SECONDS))" "$2" "$3" && return ;;
+    job_ended) poll_job "$((end - SECONDS))" "$2" '' && return ;;
+    esac
     until "$@"; do
         if ((SECONDS >= end)); then
             echo "not so in time: $*" >&2
@@ -81,11 +85,48 @@ wait_until() {
     done
 }
 
+# Runs on the controller, where it needs one process for each look at a job.
+readonly POLL_JOB='
+end=$((SECONDS + $1)) id=$2 wanted=$3 pause=0.2 polls=0
+is_so() {
+    local shown word state found=no
+    shown=$(scontrol --oneliner show job "$id" 2>&1)
+    [[ -n $wanted || $shown != *"Invalid job id"* ]] || return 0
+    for word in $shown; do
+        [[ $word == JobState=* ]] || continue
+        found=yes state=${word#*=}
+        if [[ -n $wanted ]]; then
+            [[ $state == "$wanted" ]] || return 1
+        else
+            case $state in PENDING | CONFIGURING | RUNNING | SUSPENDED | COMPLETING | STOPPED | REQUEUED | RESIZING) return 1 ;; esac
+        fi
+    done
+    [[ $found == yes ]]
+}
+set -f
+until is_so; do
+    ((SECONDS < end)) || exit 1
+    sleep "$pause"
+    ((++polls < 10)) || pause=0.5
+done'
+
+# poll_job SECONDS ID STATE: until the job, and each of its tasks and components, is in that state. An empty one: until no
+# part of it waits or runs or has an epilog under way, or Slurm has forgotten it. A controller that does not answer says
+# nothing of the kind.
+poll_job() {
+    on ctl bash -c "$POLL_JOB" bash "$@"
+}
+
 # job_field ID FIELD: the values of FIELD in `scontrol show job`, one line for each array task or
 # component. Slurm forgets a job MinJobAge (300 s) after its end.
 job_field() {
+    on ctl scontrol --oneliner show job "$1" | field "$2"
+}
+
+# field FIELD: the same from what scontrol has shown.
+field() {
     # Each name is preceded by a blank; of a value with blanks this gives the first word.
-    on ctl scontrol --oneliner show job "$1" | grep -oP "(?<=^| )$2=\K\S*"
+    grep -oP "(?<=^| )$1=\K\S*"
 }
 
 # job_state ID: PENDING, RUNNING, COMPLETED, ...; several for an array, when they differ.
@@ -93,30 +134,26 @@ job_state() {
     job_field "$1" JobState | sort -u | xargs
 }
 
-# job_ended ID: no part of the job waits or runs or has an epilog under way, or Slurm has forgotten it. A controller
-# that does not answer says nothing of the kind.
 job_ended() {
-    local states
-    states=$(job_state "$1")
-    if [ -z "$states" ]; then
-        on ctl scontrol show job "$1" 2>&1 | grep -q 'Invalid job id'
-    else
-        ! grep -qwE 'PENDING|CONFIGURING|RUNNING|SUSPENDED|COMPLETING|STOPPED|REQUEUED|RESIZING' <<<"$states"
-    fi
+    poll_job 0 "$1" ''
 }
 
 job_is() {
-    [[ $(job_state "$1") == "$2" ]]
+    poll_job 0 "$1" "$2"
 }
 
 # job_output ID: its standard output (of all tasks of an array), as root reads it.
 job_output() {
-    local file files
+    local files
     # An array task's StdOut names its own file; a job that never started has none.
     files=$(job_field "$1" StdOut | sort -u)
-    for file in $files; do
-        on ctl sh -c 'if [ -e "$1" ]; then cat -- "$1"; fi' sh "$file"
-    done
+    output_in "$files"
+}
+
+# output_in "FILE...": what is in them.
+output_in() {
+    # shellcheck disable=SC2086  # several names
+    on ctl sh -c 'for file; do [ ! -e "$file" ] || cat -- "$file"; done' sh $1
 }
 
 # program_lines: of a job's output, from stdin, the lines that are not nodestage's.
@@ -224,7 +261,7 @@ submit() {
 # prints the output. Returns 0 if the job ended at all: see STATE.
 # shellcheck disable=SC2034
 sbatch_wait() {
-    local user=alice limit=60 code
+    local user=alice limit=60 shown code
     while :; do
         case ${1:-} in
         --as=*) user=${1#*=} ;;
@@ -238,10 +275,11 @@ sbatch_wait() {
         on ctl scontrol show job "$JOBID" >&2
         return 1
     fi
-    STATE=$(job_state "$JOBID")
-    code=$(job_field "$JOBID" ExitCode | sort -u | tail -n 1)
+    shown=$(on ctl scontrol --oneliner show job "$JOBID")
+    STATE=$(field JobState <<<"$shown" | sort -u | xargs)
+    code=$(field ExitCode <<<"$shown" | sort -u | tail -n 1)
     EXIT=${code%:*} EXIT_SIGNAL=${code#*:}
-    OUTPUT=$(job_output "$JOBID")
+    OUTPUT=$(output_in "$(field StdOut <<<"$shown" | sort -u)")
     printf '%s\n' "$OUTPUT"
 }
 
@@ -254,12 +292,14 @@ node_remains() {
     ((${allow_cache:-0})) || places+=(/localscratch/.nodestage-cache)
     on "$1" sh -c '
         find /localscratch -mindepth 1 -maxdepth 1 ! -name .nodestage ! -name .nodestage-cache
-        for dir in "$@"; do
-            [ ! -d "$dir" ] || find "$dir" -mindepth 1
+        for dir; do
+            [ ! -d "$dir" ] || set -- "$@" "$dir"
+            shift
         done
+        [ $# = 0 ] || find "$@" -mindepth 1
         [ ! -d /dev/shm/.nodestage-memory ] || find /dev/shm/.nodestage-memory -mindepth 1 ! -path "*/.nodestage-memory/trash"
+        pgrep -af "nodestage-worke[r]" || true
     ' sh "${places[@]}"
-    on "$1" pgrep -af nodestage-worker || true
 }
 
 all_clean() {

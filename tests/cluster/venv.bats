@@ -153,7 +153,7 @@ failed_job() {
 }
 
 @test "requirements.txt is built on every node, offline" {
-    NODES=2 check_job nothing numpy --stage-venv=requirements.txt,wheels=wheels
+    check_job nothing numpy --stage-venv=requirements.txt,wheels=wheels
     has "$OUTPUT" "requirements.txt (requirements) -> /localscratch/alice.$JOBID.0/env: "
     # Meanwhile it says what is done, and invents no figures.
     grep -E "nodestage: n[0-9]: requirements.txt: (making it|[A-Z][a-z]+ )" <<<"$OUTPUT"
@@ -167,7 +167,7 @@ failed_job() {
     check_job nothing '' --stage-venv=shout.txt
     SUBMIT_ENV=()
     configure 'find_links = ["/home/alice/wheels"]'
-    check_job nothing '' --stage-venv=shout.txt
+    NODES=2 check_job nothing '' --stage-venv=shout.txt
     configure
     assert_idle_clean 60
 }

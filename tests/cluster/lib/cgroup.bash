@@ -17,36 +17,38 @@ hierarchies() {
     }' /proc/self/mountinfo | sort -u
 }
 
-# make_cgroup DIR: a cpuset needs its CPUs and memory nodes before a process can join.
+# make_cgroup DIR: a cpuset of cgroup v1 needs its CPUs and memory nodes before a process can join.
 make_cgroup() {
     local dir=$1 file
     mkdir -p "$dir"
+    is_cpuset "$dir" || return 0
     for file in cpuset.cpus cpuset.mems; do
-        if [[ -e $dir/$file && ! -e $dir/cgroup.controllers ]]; then
-            cat "${dir%/*}/$file" >"$dir/$file"
-        fi
+        echo "$(<"${dir%/*}/$file")" >"$dir/$file"
     done
-    if [[ -e $dir/cpuset.cpus && -e $dir/cgroup.clone_children ]]; then
-        echo 1 >"$dir/cgroup.clone_children"
-    fi
+    [[ ! -e $dir/cgroup.clone_children ]] || echo 1 >"$dir/cgroup.clone_children"
+}
+
+# is_cpuset DIR: of cgroup v1.
+is_cpuset() {
+    [[ -e $1/cpuset.cpus && ! -e $1/cgroup.controllers ]]
 }
 
 make_cgroups() {
-    local mount rest host
     hierarchies >"$STATE/hierarchies"
-    while read -r mount rest; do
-        make_cgroup "$mount/$CGROUP"
-    done <"$STATE/hierarchies"
-    for host in net $(all_hosts); do
-        make_host_cgroups "$host"
-    done
+    # shellcheck disable=SC2046  # names
+    make_host_cgroups net $(all_hosts)
 }
 
+# make_host_cgroups HOST...
 make_host_cgroups() {
-    local mount rest
+    local mount rest dir hosts
     while read -r mount rest; do
-        make_cgroup "$mount/$CGROUP/$1"
-        make_cgroup "$mount/$CGROUP/$1/user.slice"
+        hosts=("${@/#/$mount/$CGROUP/}")
+        if is_cpuset "$mount"; then
+            for dir in "$mount/$CGROUP" "${hosts[@]}" "${hosts[@]/%//user.slice}"; do make_cgroup "$dir"; done
+        else
+            mkdir -p "${hosts[@]/%//user.slice}"
+        fi
     done <"$STATE/hierarchies"
 }
 
@@ -70,10 +72,7 @@ cgroup_dirs() {
 }
 
 cgroup_pids() {
-    local dir
-    cgroup_dirs "$@" | while read -r dir; do
-        cat "$dir/cgroup.procs" 2>/dev/null || true
-    done | sort -un
+    { cgroup_dirs "$@" | sed 's|$|/cgroup.procs|' | xargs -r cat 2>/dev/null || true; } | sort -un
 }
 
 # remove_cgroups [HOST]

@@ -135,11 +135,12 @@ side_by_side() {
 
 # wait_for SECONDS CMD...: polls CMD until it succeeds.
 wait_for() {
-    local end=$((SECONDS + $1))
+    local end=$((SECONDS + $1)) pause=0.05 polls=0
     shift
     until "$@"; do
         ((SECONDS < end)) || return 1
-        sleep 0.05
+        sleep "$pause"
+        ((++polls < 5)) || pause=0.2
     done
 }
 

@@ -81,15 +81,10 @@ make_plugstack() {
 make_host_root() {
     local host=$1 dir root
     root=$(host_root "$host")
-    install -d -m 0755 "$STATE/hosts/$host" "$root"
-    for dir in usr etc upper; do
-        install -d -m 0755 "$STATE/hosts/$host/overlay/$dir" "$STATE/hosts/$host/overlay/$dir.work"
-    done
-    for dir in usr etc home project localscratch run proc sys dev mnt media opt srv .harness \
-        var var/cache var/lib var/lib/slurm var/lib/slurm/job_container var/lib/slurm/slurmd \
-        var/log var/log/slurm var/log/nodestage var/spool; do
-        install -d -m 0755 "$root/$dir"
-    done
+    install -d -m 0755 "$STATE/hosts/$host" "$STATE/hosts/$host/overlay"/{usr,etc,upper}{,.work} \
+        "$root" "$root"/{usr,etc,home,project,localscratch,run,proc,sys,dev,mnt,media,opt,srv,.harness} \
+        "$root"/var{,/cache,/lib,/lib/slurm,/lib/slurm/job_container,/lib/slurm/slurmd} \
+        "$root"/var/{log,log/slurm,log/nodestage,spool}
     install -d -m 0700 "$root/root" "$root/var/lib/slurm/ctld" "$root/var/lib/nodestage"
     install -d -m 1777 "$root/tmp" "$root/var/tmp"
     install -d -m 0711 -o munge -g munge "$root/var/lib/munge"

@@ -14,11 +14,12 @@ mount_kernel() {
 # mount_cgroups ROOT LIST: the hierarchies of LIST (see cgroup.bash) at the same places as on the
 # machine, seen from this cgroup namespace.
 mount_cgroups() {
-    local root=$1 mount type controllers
+    local root=$1 mount type controllers has_top=no
     while read -r mount type controllers; do
-        if [[ $mount == /sys/fs/cgroup/* ]] && ! mountpoint -q "$root/sys/fs/cgroup"; then
+        if [[ $mount == /sys/fs/cgroup/* && $has_top == no ]]; then
             mount -t tmpfs -o mode=0755,nosuid,nodev,noexec tmpfs "$root/sys/fs/cgroup"
         fi
+        [[ $mount != /sys/fs/cgroup* ]] || has_top=yes
         mkdir -p "$root$mount"
         if [[ $type == cgroup2 ]]; then
             mount -t cgroup2 cgroup2 "$root$mount"

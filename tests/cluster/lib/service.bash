@@ -7,10 +7,14 @@
 # shellcheck disable=SC2016
 readonly SERVICE_SCRIPT='
 name=$1 log=$2; shift 2
+dirs=""
 while read -r mount rest; do
-    dir=$mount/system.slice/$name.service
-    mkdir -p "$dir" && echo 0 >"$dir/cgroup.procs" || exit 1
+    dirs="$dirs $mount/system.slice/$name.service"
 done </.harness/hierarchies
+mkdir -p $dirs || exit 1
+for dir in $dirs; do
+    echo 0 >"$dir/cgroup.procs" || exit 1
+done
 (
     cd /
     exec setsid sh -c "echo \$\$ >/.harness/$name.pid && exec \"\$@\"" "$name" "$@" \
