@@ -9,7 +9,6 @@
 #include "cli/base/pieces.hpp"
 #include "cli/base/programs.hpp"
 #include "common/request/job_environment.hpp"
-#include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {
@@ -35,16 +34,9 @@ std::string why_closed(const SlurmNode& node) {
   return is_open ? "" : printable(node.state);
 }
 
-// The message of the command on a node, else srun's first line.
 std::string why_silent(const ProgramEnd& end) {
-  if (end.is_not_run() && end.errors.empty()) return "srun cannot be run on this host";
-  if (end.late) return "no answer within " + std::to_string(k_answers.count()) + " s";
-  if (end.errors.find("nodes are busy") != std::string::npos) return busy_text();
-  std::string_view why = end.errors;
-  if (const std::size_t ours = why.find(k_line_start); ours != std::string_view::npos)
-    why.remove_prefix(ours + k_line_start.size());
-  why = why.substr(0, why.find('\n'));
-  return why.empty() ? "srun failed without a message" : printable(shortened(why, 200));
+  const bool is_busy = !end.late && end.errors.find("nodes are busy") != std::string::npos;
+  return is_busy ? busy_text() : why_srun_failed(end, k_answers, 200);
 }
 
 std::string joined(const std::vector<std::string>& names) {

@@ -14,6 +14,8 @@
 #include "common/os/child.hpp"
 #include "common/os/child_process.hpp"
 #include "common/os/file.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
 #include "common/wire/daemon_client.hpp"
 
 namespace nodestage {
@@ -149,6 +151,16 @@ std::vector<ProgramEnd> run_programs(const std::vector<Program>& programs,
 
 ProgramEnd run_program(const Program& program, std::chrono::seconds limit) {
   return run_programs({program}, limit).front();
+}
+
+std::string why_srun_failed(const ProgramEnd& end, std::chrono::seconds limit, std::size_t most) {
+  if (end.late) return "no answer within " + std::to_string(limit.count()) + " s";
+  if (end.is_not_run() && end.errors.empty()) return "srun cannot be run on this host";
+  std::string_view why = end.errors;
+  if (const std::size_t ours = why.find(k_line_start); ours != std::string_view::npos)
+    why.remove_prefix(ours + k_line_start.size());
+  why = why.substr(0, why.find('\n'));
+  return why.empty() ? "srun failed without a message" : printable(shortened(why, most));
 }
 
 }  // namespace nodestage

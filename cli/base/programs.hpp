@@ -53,4 +53,8 @@ std::vector<ProgramEnd> run_programs(const std::vector<Program>& programs,
                                      std::size_t at_once = k_programs_at_once);
 ProgramEnd run_program(const Program& program, std::chrono::seconds limit = k_program_limit);
 
+// Why srun, with that limit, brought no answer of our command on a node: that command's message,
+// else srun's first line. `most` bytes of either, printable.
+std::string why_srun_failed(const ProgramEnd& end, std::chrono::seconds limit, std::size_t most);
+
 }  // namespace nodestage

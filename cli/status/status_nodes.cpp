@@ -8,8 +8,6 @@
 #include "cli/base/conversation.hpp"
 #include "common/build_info.hpp"
 #include "common/request/job_environment.hpp"
-#include "common/talk/summary.hpp"
-#include "common/text/human.hpp"
 
 namespace nodestage {
 namespace {
@@ -18,17 +16,8 @@ namespace {
 constexpr std::size_t k_all_bytes = std::size_t{64} << 20;
 constexpr std::size_t k_least_bytes = std::size_t{64} << 10;
 
-// Returns the message of the command on the node ("nodestage: nodestaged does not answer on this
-// host: ..."), else srun's first line.
 std::string why_no_answer(const ProgramEnd& end) {
-  if (end.late) return "no answer within " + std::to_string(k_program_limit.count()) + " s";
-  if (end.is_not_run() && end.errors.empty()) return "srun cannot be run on this host";
-  std::string_view why = end.errors;
-  if (const std::size_t ours = why.find(k_line_start); ours != std::string_view::npos)
-    why.remove_prefix(ours + k_line_start.size());
-  why = why.substr(0, why.find('\n'));
-  if (why.empty()) why = "srun failed without a message";
-  return printable(shortened(why, 300));
+  return why_srun_failed(end, k_program_limit, 300);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Attack (bombs): a small file that becomes more than the node's disk: flat, nested, by members
 // that share their data, or by a size that was told too small.
+#include "../unit/rounds.hpp"
 #include "attack.hpp"
 #include "crafted_archives.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
@@ -85,7 +86,7 @@ TEST_CASE("extended attributes of any size take no more memory than a file may h
   Attack attack;
   attack.stage.order.extract.xattrs = true;
   std::vector<TarHeader> headers;
-  for (int i = 0; i < 10; ++i)
+  for (int i = 0; i < nodestage::rounds(100); ++i)
     headers.push_back(pax({{"SCHILY.xattr.user." + std::to_string(i), std::string(4 << 20, 'x')}}));
   headers.push_back({"f"});
   CHECK(attack.stage_bytes(tar(headers), "attributes.tar") == "");

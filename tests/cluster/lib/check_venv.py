@@ -1,7 +1,7 @@
 """Run with `python` in a job of venv.bats: prints what is wrong with its environment, then "checked: PATH".
 
-check_venv.py OLD [numpy]: OLD is the path that nothing may contain any more. With LIGHT in the environment, programs
-of the environment that take long are not run.
+check_venv.py OLD [numpy]: OLD is the path that nothing may contain any more. With LIGHT in the environment, pip and f2py
+are not run, which take long.
 """
 import glob
 import importlib
@@ -13,6 +13,7 @@ import sysconfig
 
 old, packages = sys.argv[1], sys.argv[2:]
 env = os.environ['NODESTAGE_VENV']
+is_full = 'LIGHT' not in os.environ
 
 
 def wrong(what):
@@ -44,21 +45,19 @@ if after != stamps:
     wrong('imports have compiled: ' + ' '.join(sorted(set(after) ^ compiled)[:3]))
 if not stamps:
     wrong('nothing is compiled')
-for script in ['shout'] + ([] if 'LIGHT' in os.environ else ['pip'] + (['f2py'] if 'numpy' in packages else [])):
+for script in ['shout'] + is_full * ['pip'] + (is_full and 'numpy' in packages) * ['f2py']:
     done = subprocess.run([env + '/bin/' + script, '-v' if script == 'f2py' else '--version'],
                           capture_output=True, text=True)
     if done.returncode != 0 or (script != 'f2py' and env not in done.stdout):
         wrong(f'{script}: {done.returncode} {done.stdout} {done.stderr}')
-if 'LIGHT' in os.environ:
-    print('checked:', env)
-    sys.exit()
-listed = subprocess.run([env + '/bin/pip', 'list', '-v', '--no-index', '--format=json'], capture_output=True, text=True)
-places = {item['name']: item['location'] for item in json.loads(listed.stdout or '[]')}
-if not places.get('shout', '').startswith(env + '/') or any(place.startswith(old) for place in places.values()):
-    wrong('pip list: ' + listed.stdout + listed.stderr)
-show = subprocess.run([env + '/bin/pip', 'show', '-f', 'shout'], capture_output=True, text=True)
-if 'bin/shout' not in show.stdout:
-    wrong('pip show: ' + show.stdout + show.stderr)
+if is_full:
+    listed = subprocess.run([env + '/bin/pip', 'list', '-v', '--no-index', '--format=json'], capture_output=True, text=True)
+    places = {item['name']: item['location'] for item in json.loads(listed.stdout or '[]')}
+    if not places.get('shout', '').startswith(env + '/') or any(place.startswith(old) for place in places.values()):
+        wrong('pip list: ' + listed.stdout + listed.stderr)
+    show = subprocess.run([env + '/bin/pip', 'show', '-f', 'shout'], capture_output=True, text=True)
+    if 'bin/shout' not in show.stdout:
+        wrong('pip show: ' + show.stdout + show.stderr)
 named = subprocess.run(['grep', '-rlaF', '--exclude=*.pyc', '--', old, env], capture_output=True, text=True)
 if named.stdout:
     wrong('the old place is still named in: ' + named.stdout)
