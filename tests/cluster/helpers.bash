@@ -37,19 +37,24 @@ cluster_down() {
     cluster leftovers
 }
 
+# on_node HOST USER CMD...: as `cluster exec`, without its shell.
+on_node() {
+    local state=${NODESTAGE_CLUSTER_DIR:-/var/tmp/nodestage-cluster}/${NODESTAGE_CLUSTER:-main}
+    if [[ -e $state/running ]]; then
+        "$state/enter" "$state" "$@"
+    else
+        cluster exec "$1" --user="$2" -- "${@:3}"
+    fi
+}
+
 # on HOST CMD...: as root.
 on() {
-    cluster exec "$1" -- "${@:2}"
+    on_node "$1" root "${@:2}"
 }
 
 # as USER CMD...: on the controller, which is the login node too.
 as() {
-    cluster exec ctl --user="$1" -- "${@:2}"
-}
-
-# on_node NODE USER CMD...
-on_node() {
-    cluster exec "$1" --user="$2" -- "${@:3}"
+    on_node ctl "$@"
 }
 
 # slurm_version, slurm_release: of the cluster that runs, as 22.05.8 and 22.05.
@@ -201,10 +206,10 @@ slow_mount() {
     node=$1 user=$2
     for dir in "${@:3}"; do
         # Small reads, or 128 KiB come at once and late; threads, so that other calls need not wait.
-        local bindfs=(cluster exec "$node" --user="$user" -- bindfs --no-allow-other --multithreaded --read-rate="$rate")
+        local bindfs=(on_node "$node" "$user" bindfs --no-allow-other --multithreaded --read-rate="$rate")
         "${bindfs[@]}" -o max_read=4096 "$dir" "$dir" || return 1
         # libfuse 3.18 has bindfs end for that option, once the kernel has spoken to it.
-        cluster exec "$node" --user="$user" -- stat "$dir" &>/dev/null || true
+        on_node "$node" "$user" stat "$dir" &>/dev/null || true
         on "$node" grep -q " $dir fuse" /proc/self/mounts || "${bindfs[@]}" "$dir" "$dir" || return 1
     done
 }

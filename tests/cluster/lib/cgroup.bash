@@ -35,6 +35,7 @@ is_cpuset() {
 
 make_cgroups() {
     hierarchies >"$STATE/hierarchies"
+    echo "$CGROUP" >"$STATE/cgroup"
     # shellcheck disable=SC2046  # names
     make_host_cgroups net $(all_hosts)
 }

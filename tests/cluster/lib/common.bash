@@ -62,7 +62,7 @@ make_state_dir() {
 # Fail early, with the cause, on a machine that cannot do it.
 check_machine() {
     local tool missing=()
-    for tool in slurmctld slurmd sbatch munged ip unshare nsenter setpriv flock pgrep; do
+    for tool in slurmctld slurmd sbatch munged ip unshare nsenter flock pgrep cc; do
         command -v "$tool" >/dev/null || missing+=("$tool")
     done
     ((${#missing[@]} == 0)) || die "missing programs: ${missing[*]}"

@@ -191,28 +191,7 @@ need_running() {
     is_running || die "not running: 'cluster up' first"
 }
 
-# exec_in_host HOST USER CMD...: becomes CMD, with a login's environment. The command ends with us
-# (parent death signal), whatever it started in the background does not.
-exec_in_host() {
-    local host=$1 user=$2 name='' uid gid home shell path=/usr/local/bin:/usr/bin:/bin
-    shift 2
-    need_host "$host"
-    while IFS=: read -r name _ uid gid _ home shell && [[ $name != "$user" ]]; do :; done <"$STATE/shared/etc/passwd"
-    [[ $name == "$user" ]] || die "no such user: $user"
-    ((uid != 0)) || path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-    find_host_pid "$host" || die "host $host is gone"
-    join_cgroup "$host/user.slice"
-    umask 022
-    exec nsenter --target "$HOST_PID" --mount --net --uts --ipc --cgroup --pid -- \
-        /usr/bin/setpriv --reuid="$uid" --regid="$gid" --init-groups --pdeathsig TERM \
-        /usr/bin/env -i --chdir="$home" -- HOME="$home" USER="$user" LOGNAME="$user" SHELL="$shell" PATH="$path" \
-        LANG=C.UTF-8 TERM="${TERM:-dumb}" "$@"
-}
-
-# The same, but in a subshell, so that the script goes on; and without our descriptors.
+# on_host HOST CMD...: as root, and the script goes on.
 on_host() {
-    (
-        close_other_fds
-        exec_in_host "$1" root "${@:2}"
-    )
+    "$STATE/enter" "$STATE" "$1" root "${@:2}"
 }
