@@ -12,7 +12,7 @@ export NODESTAGE_CLUSTER=floods
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
     # How fast the machine is does not matter here.
-    cluster_up --nodes=3 --cpus=40 --slurm-conf=DefMemPerCPU=10 --slurm-conf=BatchStartTimeout=60
+    cluster_up --nodes=3 --cpus=40 --slurm-conf=DefMemPerCPU=10 --slurm-conf=BatchStartTimeout=300
     on ctl sed -i 's/^required .*spank_nodestage.so/& begin_wait=30/' /etc/slurm/plugstack.conf.d/nodestage.conf
     on n1 grep -q 'nodestage.so begin_wait=30' /etc/slurm/plugstack.conf.d/nodestage.conf
     local user
