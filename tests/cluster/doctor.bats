@@ -21,12 +21,14 @@ teardown_file() {
     cluster_down
 }
 
-# finds GRADE TEXT [HOST]: doctor (n1's, unless HOST is given) has such a line and what to do below it.
+# finds GRADE TEXT [HOST]: doctor (n1's, unless HOST is given) has such a line and, unless it is ok, what to do
+# below it.
 finds() {
     run on "${3:-n1}" nodestage doctor --host="$([[ ${3:-n1} == ctl ]] && echo login || echo compute)"
     echo "$output"
-    grep -E "^$1 +.*$2" <<<"$output"
-    grep -A1 -E "^$1 +.*$2" <<<"$output" | grep -q -- '-> '
+    # It is polled, too, where bats does not end it at the first that fails.
+    grep -E "^$1 +.*$2" <<<"$output" || return 1
+    [[ $1 == ok ]] || grep -A1 -E "^$1 +.*$2" <<<"$output" | grep -q -- '-> ' || return 1
     if [[ $1 == problem ]]; then [ "$status" -eq 1 ]; else [ "$status" -eq 0 ]; fi
 }
 
