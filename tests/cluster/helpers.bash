@@ -37,7 +37,8 @@ cluster_down() {
     cluster leftovers
 }
 
-# on_node HOST USER CMD...: as `cluster exec`, without its shell.
+# on_node HOST USER CMD...: as `cluster exec`, without its shell. The state directory is that of lib/common.bash; without a
+# cluster that runs, `cluster exec` says so.
 on_node() {
     local state=${NODESTAGE_CLUSTER_DIR:-/var/tmp/nodestage-cluster}/${NODESTAGE_CLUSTER:-main}
     if [[ -e $state/running ]]; then

@@ -123,7 +123,7 @@ static int as_child(pid_t child) {
       raise(WSTOPSIG(status));
       kill(child, SIGCONT);
     } else if (WIFSIGNALED(status)) {
-      prctl(PR_SET_DUMPABLE, 0);
+      prctl(PR_SET_DUMPABLE, 0); /* no core file of this process */
       signal(WTERMSIG(status), SIG_DFL);
       raise(WTERMSIG(status));
       return 128 + WTERMSIG(status);
