@@ -53,7 +53,7 @@ test_platform() {
   fi
   if (cd "$top" && "$@" && cmake --build "build/platform/$name") >"$log" 2>&1; then
     count 1 0 0
-    [ ! -d "$top/build/platform/$name/tests" ] || unit_tests "platform/$name"
+    [ ! -d "$top/build/platform/$name/tests" ] || { add_unit_tests "platform/$name" && run_queue; }
   else
     tail -n 40 "$log"
     fail "$name does not build without a warning: $log"
