@@ -10,15 +10,15 @@ namespace {
 using Body = decltype(PeerNote::body);
 
 // The fields of each body, in their order on the wire.
-auto fields_of(Is<NodeNote> auto& m) {
-  return std::tie(m.state, m.waits, m.ended, m.bytes_read, m.bytes_total, m.cause);
+void fields_of(Is<NodeNote> auto& m, const auto& use) {
+  use(m.state, m.waits, m.ended, m.bytes_read, m.bytes_total, m.cause);
 }
-auto fields_of(Is<JobNote> auto& m) {
-  return std::tie(m.verdict, m.text, m.facts.known, m.facts.array_job, m.facts.array_task,
-                  m.facts.job_name, m.facts.batch, m.outcome_known, m.status);
+void fields_of(Is<JobNote> auto& m, const auto& use) {
+  use(m.verdict, m.text, m.facts.known, m.facts.array_job, m.facts.array_task, m.facts.job_name,
+      m.facts.batch, m.outcome_known, m.status);
 }
-auto fields_of(Is<RelayNote> auto& m) {
-  return std::tie(m.word, m.port, m.node, m.address, m.node_port, m.key);
+void fields_of(Is<RelayNote> auto& m, const auto& use) {
+  use(m.word, m.port, m.node, m.address, m.node_port, m.key);
 }
 // Only where it holds something: earlier releases refuse it, and do not know the option either.
 void put_rest(WireEncoder& out, const NodeNote& m) {
@@ -33,8 +33,8 @@ void get_rest(WireDecoder&, JobNote&) {}
 void get_rest(WireDecoder&, RelayNote&) {}
 
 // The fields that precede the body of every note.
-auto head_of(Is<PeerNote> auto& note) {
-  return std::tie(note.to, note.from, note.job, note.restart, note.sequence);
+void head_of(Is<PeerNote> auto& note, const auto& use) {
+  use(note.to, note.from, note.job, note.restart, note.sequence);
 }
 
 bool is_sound(const NodeNote& m) {
@@ -56,10 +56,10 @@ std::string encode_peer_note(const PeerNote& note) {
   WireEncoder out;
   out.u8(k_peer_note_version);
   out.u8(static_cast<std::uint8_t>(note.body.index() + 1));
-  put_fields(out, head_of(note));
+  head_of(note, PutFields{out});
   std::visit(
       [&out](const auto& m) {
-        put_fields(out, fields_of(m));
+        fields_of(m, PutFields{out});
         put_rest(out, m);
       },
       note.body);
@@ -76,9 +76,9 @@ Result<PeerNote> decode_peer_note(std::string_view data) {
                              ", but this node speaks " + std::to_string(k_peer_note_version)};
   }
   PeerNote note;
-  get_fields(in, head_of(note));
+  head_of(note, GetFields{in});
   TRY_ASSIGN(note.body, decode_alternative<Body>(kind - 1, in, [](WireDecoder& d, auto& m) {
-               get_fields(d, fields_of(m));
+               fields_of(m, GetFields{d});
                get_rest(d, m);
              }));
   const bool sound = std::visit([](const auto& m) { return is_sound(m); }, note.body);

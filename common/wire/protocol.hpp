@@ -344,10 +344,22 @@ struct PlaceRow {
   std::vector<std::string> places;       // where nothing that a user has mounted may stay
 };
 
-using Message = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await,
-                             ReportQuery, CacheQuery, CacheDrop, Push, PlaceQuery, Accepted,
-                             Refused, Progress, Ready, Failed, Ended, StatusRow, HeldRow, Recovered,
-                             StatusItem, ReportRow, CacheRow, PlaceRow>;
+using MessageKinds = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await,
+                                  ReportQuery, CacheQuery, CacheDrop, Push, PlaceQuery, Accepted,
+                                  Refused, Progress, Ready, Failed, Ended, StatusRow, HeldRow,
+                                  Recovered, StatusItem, ReportRow, CacheRow, PlaceRow>;
+
+// What copies, moves, and destroys it is compiled in protocol.cpp alone, since each takes compilers
+// seconds for so many kinds.
+struct Message : MessageKinds {
+  using MessageKinds::MessageKinds;
+  Message();
+  Message(const Message& other);
+  Message(Message&& other) noexcept;
+  Message& operator=(const Message& other);
+  Message& operator=(Message&& other) noexcept;
+  ~Message();
+};
 
 // What a message is in its exchange: a request opens it, any number of parts answer, the last
 // answer ends it.

@@ -1,5 +1,6 @@
-// Encodes and decodes the fields of a message from a list of references to them, in their order on
-// the wire (std::tie). One list serves both directions. Each type has one form on the wire:
+// Encodes and decodes the fields of a message that are listed in their order on the wire: a
+// function calls PutFields or GetFields with them. One list serves both directions. Each type has
+// one form on the wire:
 //
 //   u8, u32, u64, text, texts, enumeration     as in wire.hpp
 //   bool                                       u8, 0 or 1; any other number reads as 1
@@ -9,7 +10,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -48,13 +48,14 @@ void get_field(WireDecoder& in, T& value) {
   value = in.one_of<T>();
 }
 
-template <typename... T>
-void put_fields(WireEncoder& out, const std::tuple<T&...>& fields) {
-  std::apply([&out](const auto&... field) { (put_field(out, field), ...); }, fields);
-}
-template <typename... T>
-void get_fields(WireDecoder& in, const std::tuple<T&...>& fields) {
-  std::apply([&in](auto&... field) { (get_field(in, field), ...); }, fields);
-}
+// What a list of fields is given to; functions, as tuples of references cost compilers much more.
+struct PutFields {
+  WireEncoder& out;
+  void operator()(const auto&... field) const { (put_field(out, field), ...); }
+};
+struct GetFields {
+  WireDecoder& in;
+  void operator()(auto&... field) const { (get_field(in, field), ...); }
+};
 
 }  // namespace nodestage

@@ -1,6 +1,7 @@
 // Decodes a std::variant: a number selects the alternative, and get() reads its fields.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string_view>
 #include <utility>
@@ -11,19 +12,29 @@
 
 namespace nodestage {
 
+template <typename... Kinds>
+constexpr std::size_t kinds_of(const std::variant<Kinds...>*) {
+  return sizeof...(Kinds);
+}
+
+template <std::size_t index, typename Variant, typename Get>
+void decode_as(WireDecoder& in, Variant& variant, const Get& get) {
+  get(in, variant.template emplace<index>());
+}
+
 // get(in, alternative) reads the fields. A fault (EPROTO) for an unknown index, missing or wrong
 // fields, or trailing bytes.
-template <typename Variant, std::size_t index = 0, typename Get>
-Result<Variant> decode_alternative(std::size_t wanted, WireDecoder& in, Get get) {
-  if constexpr (index == std::variant_size_v<Variant>) {
-    return Error{EPROTO, "a message of an unknown kind"};
-  } else {
-    if (index != wanted) return decode_alternative<Variant, index + 1>(wanted, in, get);
-    std::variant_alternative_t<index, Variant> alternative;
-    get(in, alternative);
-    if (!in.finished()) return Error{EPROTO, "a message with wrong fields"};
-    return Variant(std::move(alternative));
+template <typename Variant, typename Get>
+Result<Variant> decode_alternative(std::size_t wanted, WireDecoder& in, const Get& get) {
+  constexpr auto k_decoders = []<std::size_t... index>(std::index_sequence<index...>) {
+    return std::array{&decode_as<index, Variant, Get>...};
   }
+  (std::make_index_sequence<kinds_of(static_cast<const Variant*>(nullptr))>{});
+  if (wanted >= k_decoders.size()) return Error{EPROTO, "a message of an unknown kind"};
+  Variant variant;
+  k_decoders[wanted](in, variant, get);
+  if (!in.finished()) return Error{EPROTO, "a message with wrong fields"};
+  return variant;
 }
 
 }  // namespace nodestage

@@ -58,7 +58,7 @@ TEST_CASE("every kind has golden bytes of version 1") {
     kinds.insert(messages[i].index());
     CHECK(hex(encode_message(messages[i])) == golden[i]);
   }
-  CHECK(kinds.size() == std::variant_size_v<Message>);
+  CHECK(kinds.size() == std::variant_size_v<MessageKinds>);
 }
 
 TEST_CASE("a request, a part of an answer, and the last of it") {
