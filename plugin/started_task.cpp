@@ -6,6 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+#include <utility>
+
 #include "common/os/child.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/file.hpp"
@@ -30,9 +34,8 @@ void compare(const std::string& directory, const std::string& beginning) {
   char byte = 0;
   while (::read(k_execve_fd, &byte, 1) < 0 && errno == EINTR) {
   }
-  const auto environment = read_file(k_task_fd, "environ", k_max_environment);
-  if (!environment) return;  // it has ended
-  const std::string other = directory_in(*environment);
+  const std::string other = directory_in(
+      environment_at_start([] { return read_file(k_task_fd, "environ", k_max_environment); }));
   if (other.empty() || other == directory || are_one(other, directory)) return;
   const std::string line =
       beginning + "warning: this program has SLURM_TMPDIR=" + printable(other) +
@@ -49,6 +52,16 @@ std::string directory_in(std::string_view environment) {
   while (!environment.empty()) {
     const std::string_view variable = take_field(environment, '\0');
     if (variable.starts_with(k_name)) return std::string(variable.substr(k_name.size()));
+  }
+  return {};
+}
+
+std::string environment_at_start(const std::function<Result<std::string>()>& read, int looks) {
+  for (; looks > 0; --looks) {
+    auto environment = read();
+    if (!environment) return {};  // it has ended
+    if (!environment->empty()) return std::move(*environment);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return {};
 }

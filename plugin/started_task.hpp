@@ -2,19 +2,29 @@
 // is listed after this one, can set other variables once task_init has returned.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
+
+#include "common/result.hpp"
 
 namespace nodestage {
 
 // Returns the value of SLURM_TMPDIR in the text of /proc/PID/environ; "" where it is not set.
 std::string directory_in(std::string_view environment);
 
+// Returns what `read` reads of /proc/PID/environ. While a program starts, its memory is there
+// before its environment is, which reads as empty until then: it is read again, `looks` times in
+// all with a millisecond between them. "" if it cannot be read, and of a program without a
+// variable.
+std::string environment_at_start(const std::function<Result<std::string>()>& read,
+                                 int looks = 1000);
+
 // Starts a process that waits until the calling one, a task, has executed its program, and then
 // compares the program's SLURM_TMPDIR with `directory`. If it is another one, a line is written to
 // stderr: `beginning` and what is wrong. The process belongs to init, has no other descriptor, and
-// ends with the execve at the latest. Does nothing if it cannot be started. For a task's process
-// before its execve, as its user.
+// ends with the execve, or a second later. Does nothing if it cannot be started. For a task's
+// process before its execve, as its user.
 void compare_when_started(const std::string& directory, const std::string& beginning);
 
 }  // namespace nodestage

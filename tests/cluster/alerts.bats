@@ -42,10 +42,12 @@ setup() {
     snapshot n1 before
 }
 
-# snapshot NODE NAME: what the daemon wrote last, when it has written all.
+# snapshot NODE NAME: the figures that its daemon has now. It writes them at once to a file of another name.
 snapshot() {
-    sleep 7
-    on "$1" cat "$FILE" >"$BATS_TEST_TMPDIR/$2"
+    reload_daemons "${METRICS/nodestage.prom/now.prom}"
+    wait_until 20 on "$1" test -s /run/metrics/now.prom
+    on "$1" cat /run/metrics/now.prom >"$BATS_TEST_TMPDIR/$2"
+    reload_daemons "$METRICS"
 }
 
 # fired [AFTER]: sets `alerts` to those that fire, in one line.

@@ -15,8 +15,12 @@ readonly CREDIT=$SLOW$'[credit]\nenabled = true\nleast = 2\n'
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
-    cluster_up --nodes=2 --cpus=16 --slurm-conf='PartitionName=short Nodes=ALL MaxTime=6 State=UP'
+    cluster_up --nodes=3 --cpus=16 --slurm-conf='PartitionName=short Nodes=ALL MaxTime=6 State=UP'
     as alice sh -c 'head -c 384K /dev/urandom >large'
+    # A time limit needs more than a minute: its job has n3 for itself until the last test.
+    reload_daemons "$SLOW"
+    as bob sh -c 'mkdir huge && for i in $(seq 256); do head -c 128K /dev/urandom >huge/$i; done && tar cf huge.tar huge && rm -r huge'
+    submit bob -w n3 -t 1 --stage-dataset=huge.tar --wrap true >"$BATS_FILE_TMPDIR/limit_job"
 }
 
 teardown_file() {
@@ -30,12 +34,12 @@ teardown() {
 }
 
 nothing_queued() {
-    [[ -z $(on ctl squeue --noheader) ]]
+    [[ -z $(on ctl squeue --noheader --user=alice) ]]
 }
 
 # held SBATCH_ARG...: a job of alice's that stages and then lives until the test ends.
 held() {
-    submit alice "$@" --wrap 'srun -N1 -n1 true; until [ -e ~/end ]; do sleep 0.2; done'
+    submit alice "$@" --wrap 'srun -N1 -n1 true; touch ~/begun.$SLURM_JOB_ID; until [ -e ~/end ]; do sleep 0.2; done'
 }
 
 said() {
@@ -50,22 +54,10 @@ limit_is() {
     reload_daemons "$SLOW"
     id=$(held -w n1 -t 5 --stage-dataset=large)
     wait_until 20 said n1 "$id.0" ": ready"
-    sleep 1
+    wait_until 20 as alice test -e "begun.$id"
     limit_is "$id" 00:05:00
     run said n1 "$id.0" "time limit"
     [ "$status" -ne 0 ]
-}
-
-@test "a staging that takes longer than the time limit says so, and so does the job's last line" {
-    reload_daemons "$SLOW"
-    as alice sh -c 'mkdir huge && for i in $(seq 256); do head -c 128K /dev/urandom >huge/$i; done && tar cf huge.tar huge && rm -r huge'
-    id=$(submit alice -w n1 -t 1 --stage-dataset=huge.tar --wrap true)
-    wait_until 30 job_has_output "$id" "; the job's time limit ends before that, in "
-    wait_until 120 job_ended "$id"
-    as alice rm huge.tar
-    output=$(job_output "$id")
-    has "$output" 'DUE TO TIME LIMIT'
-    [[ $(tail -n 1 <<<"$output") == "nodestage: n1: the job has reached its time limit, or was canceled, before its data were staged: huge.tar: "* ]]
 }
 
 @test "minutes are added once; not past MaxTime, without a limit, below least, without staging, to other tasks of an array" {
@@ -113,9 +105,9 @@ both_raised() {
     reload_daemons "$CREDIT"
     as alice sh -c 'head -c 1M /dev/urandom >larger'
     one=$(held -w n1 -t 5 --stage-dataset=larger)
-    looks_at "$one" -w n1 sleep 300
+    looks_at "$one" n1
     two=$(held -N2 -t 5 --stage-dataset=larger)
-    looks_at "$two" -w n2 sleep 300
+    looks_at "$two" n2
     none=$(held -N2 -t 5 --stage-dataset=larger)
     wait_until 20 started "$none"
     as alice srun --jobid="$none" --overlap -N1 -n1 -w n2 --stage-wait=none sleep 300 3>&- &
@@ -137,11 +129,11 @@ started() {
     [[ $(job_state "$1") == RUNNING ]]
 }
 
-# looks_at JOB SRUN_ARG...: as one who only looks, and is there when this returns.
+# looks_at JOB NODE: as one who only looks there, and who has begun to when this returns.
 looks_at() {
     wait_until 20 started "$1"
-    as alice env NODESTAGE_OBSERVER=1 srun --jobid="$1" --overlap -N1 -n1 "${@:2}" 3>&- &
-    sleep 1
+    as alice env NODESTAGE_OBSERVER=1 srun --jobid="$1" --overlap -N1 -n1 -w "$2" sleep 300 3>&- &
+    wait_until 20 on "$2" pgrep -u alice -fx 'sleep 300'
 }
 
 @test "killed while it asks: the next daemon asks on; killed after its update to Slurm: never again" {
@@ -170,4 +162,12 @@ SCRIPT
     sleep 2
     limit_is "$other" 00:05:00
     limit_is "$id" 00:06:00
+}
+
+@test "a staging that takes longer than the time limit says so, and so does the job's last line" {
+    id=$(cat "$BATS_FILE_TMPDIR/limit_job")
+    wait_until 120 job_ended "$id"
+    output=$(job_output "$id")
+    has "$output" "; the job's time limit ends before that, in " 'DUE TO TIME LIMIT'
+    [[ $(tail -n 1 <<<"$output") == "nodestage: n3: the job has reached its time limit, or was canceled, before its data were staged: huge.tar: "* ]]
 }

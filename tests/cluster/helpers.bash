@@ -348,19 +348,18 @@ block() {
     cat "$blocks/$(awk -F '\t' -v name="$1" '$3 == "site" && $4 == name { print $1 }' "$blocks/index")"
 }
 
-# reload_daemons TEXT: the daemons of all nodes take it as their whole configuration, by SIGHUP.
+# reload_daemons TEXT [NODE...]: the daemons of these nodes, or of all, take it as their whole configuration, by SIGHUP.
 reload_daemons() {
     local node before
-    for node in $(nodes); do
+    for node in ${2:-$(nodes)} "${@:3}"; do
         before=$(reloads "$node")
-        on "$node" tee /etc/nodestage/nodestaged.toml >/dev/null <<<"$1"
-        on "$node" sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
+        on "$node" sh -c 'cat >/etc/nodestage/nodestaged.toml && kill -HUP "$(cat /.harness/nodestaged.pid)"' <<<"$1"
         wait_until 5 reloaded "$node" "$before"
     done
 }
 
 reloads() {
-    daemon_log "$1" | grep -c 'was read again' || true
+    on "$1" grep -c 'was read again' /var/log/nodestage/nodestaged.log || true
 }
 
 reloaded() {

@@ -13,6 +13,8 @@ export NODESTAGE_CLUSTER=peers
 readonly PORT=6825
 # Short limits, so that what fails for being late does so soon.
 readonly LIMITS=$'[peer]\nbegin_wait = 10\nsilence_wait = 10\noutcome_wait = 10\nio_wait = 2'
+# Where a node is not to begin.
+readonly SOON=${LIMITS/begin_wait = 10/begin_wait = 4}
 
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE must name an installed stage"; return 1; }
@@ -154,21 +156,23 @@ SCRIPT
 }
 
 @test "a port that is blocked, a daemon that is down: named within the configured time" {
+    reload_daemons "$SOON"
     on n3 sh -c 'kill "$(cat /.harness/nodestaged.pid)"'
     cluster cut n2 "$PORT"
     sbatch_wait --limit=60 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
     [ "$STATE" = FAILED ]
-    has "$OUTPUT" "node n3: has not begun within 10.0 s: nodestaged does not run there" "Connection refused" "--exclude=n3"
+    has "$OUTPUT" "node n3: has not begun within 4.0 s: nodestaged does not run there" "Connection refused" "--exclude=n3"
     cluster daemon start n3
     # n2 is the first of the two, and n3 cannot tell it anything.
     sbatch_wait --limit=60 -N2 -w n2,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
     [ "$STATE" = FAILED ]
-    has "$OUTPUT" "node n3: has not begun within 10.0 s: nodestaged runs there, but" "cannot reach port $PORT of n2"
+    has "$OUTPUT" "node n3: has not begun within 4.0 s: nodestaged runs there, but" "cannot reach port $PORT of n2"
     # And the other way round: n1 hears of n2, but n2 does not hear that all are ready.
     run as alice srun -N2 -w n1,n2 --stage-dataset=slow/data.tar sh -c 'echo started on $SLURMD_NODENAME'
     [ "$status" -ne 0 ]
     has "$output" "n2: n1, the job's first node, does not say whether all nodes are ready"
     cluster mend n2
+    reload_daemons "$LIMITS"
     assert_idle_clean 40
 }
 
@@ -188,6 +192,7 @@ SCRIPT
     sbatch_wait -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
     [ "$STATE" = COMPLETED ]
     wait_until 5 logged n1 "nodestage-peer does not answer"
+    reload_daemons "$SOON"
     # Killed again and again while a node is asked after: the daemon goes on.
     cluster daemon stop n3
     before=$(on n1 cat /.harness/nodestaged.pid)
@@ -202,17 +207,18 @@ SCRIPT
     cluster daemon start n3
     # Bob has the port of n2 before nodestage-peer.
     cluster daemon stop n2
+    on n2 tee /etc/nodestage/nodestaged.toml >/dev/null <<<"${LIMITS/silence_wait = 10/silence_wait = 2}"
     on n2 tee /tmp/take.py >/dev/null <<<"import socket,time; s=socket.create_server(('', $PORT)); time.sleep(60)"
     cluster exec n2 --user=bob -- python3 /tmp/take.py 3>&- &
     wait_until 10 eval 'on n2 ss -Hltn "sport = :$PORT" | grep -q .'
     cluster daemon start n2
     wait_until 20 logged n2 "receives no notes from other nodes: nodestage-peer cannot listen: port $PORT: Address already in use"
-    sleep 10 # silence_wait
     run as alice srun -N2 -w n1,n2 --stage-dataset=slow/data.tar echo started
     [ "$status" -ne 0 ]
     has "$output" "node n2: this node cannot hear the job's other nodes: nodestage-peer cannot listen" "--exclude=n2"
     on n2 pkill -f take.py
     wait_until 20 eval 'daemon_log n2 | tail -n 5 | grep -q "listens on port"'
+    reload_daemons "$LIMITS"
     assert_idle_clean 40
 }
 
@@ -236,7 +242,7 @@ SCRIPT
 }
 
 @test "peer.on_missing = continue: the job goes on without the node, and says so" {
-    reload_daemons "$LIMITS"$'\non_missing = "continue"'
+    reload_daemons "$SOON"$'\non_missing = "continue"'
     cluster daemon stop n3
     sbatch_wait --limit=60 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
     [ "$STATE" = COMPLETED ]
@@ -280,14 +286,16 @@ SCRIPT
 }
 
 @test "without PrologFlags=Alloc: the reason is named within the configured time" {
+    reload_daemons "$SOON"
     cluster restart-slurm --no-alloc
     sbatch_wait --limit=60 -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
     [ "$STATE" = FAILED ]
-    has "$OUTPUT" "has not begun within 10.0 s: slurm.conf lacks PrologFlags=Alloc" "--stage-wait=node"
+    has "$OUTPUT" "has not begun within 4.0 s: slurm.conf lacks PrologFlags=Alloc" "--stage-wait=node"
     # With a step everywhere at once, every prolog runs.
     run as alice srun -N3 --stage-dataset=slow/data.tar sh -c 'ls $NODESTAGE_DATASET | wc -l'
     [ "$(grep -cx 21 <<<"$output")" = 3 ]
     cluster restart-slurm --slurm-conf=LaunchParameters=use_interactive_step
+    reload_daemons "$LIMITS"
     assert_idle_clean
 }
 
@@ -314,13 +322,10 @@ SCRIPT
 
 # with_key BYTE NODE...: these nodes use a key of that byte, and no MUNGE.
 with_key() {
-    local node before
+    local node
     for node in "${@:2}"; do
         on "$node" sh -c 'umask 077; printf "%064d" 0 | tr 0 "$1" >/etc/nodestage/key' sh "$1"
-        before=$(reloads "$node")
-        on "$node" tee /etc/nodestage/nodestaged.toml >/dev/null <<<"$LIMITS"$'\nkey_file = "/etc/nodestage/key"'
-        on "$node" sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
-        wait_until 5 reloaded "$node" "$before"
+        reload_daemons "$LIMITS"$'\nkey_file = "/etc/nodestage/key"' "$node"
         wait_until 10 uses_credentials "$node" "holds: the key in /etc/nodestage/key"
     done
 }
@@ -360,8 +365,7 @@ uses_credentials() {
     has "$OUTPUT" "node n3: has not begun within 10.0 s"
     logged n1 "its credential was made with another key: is /etc/nodestage/key the same on all nodes"
     # n3 goes back to MUNGE, and opens what comes by key as little as before. The others open both.
-    on n3 tee /etc/nodestage/nodestaged.toml >/dev/null <<<"$LIMITS"
-    on n3 sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
+    reload_daemons "$LIMITS" n3
     wait_until 10 uses_credentials n3 "holds: MUNGE"
     run as alice srun -N2 -w n1,n3 --stage-dataset=slow/data.tar echo started
     [ "$status" -ne 0 ]

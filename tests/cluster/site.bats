@@ -282,7 +282,7 @@ PROLOG
     on ctl scontrol reconfigure
     run on n1 nodestage doctor
     has "$output" "/etc/slurm/task_prolog" SLURM_TMPDIR
-    sbatch_wait --stage-dataset=slow/data.tar --wrap 'echo started; srun --quiet -N1 sleep 2'
+    sbatch_wait --stage-dataset=slow/data.tar --wrap 'echo started; srun --quiet -N1 sleep 1'
     has "$OUTPUT" "nodestage: n1: warning: this program has SLURM_TMPDIR=/localscratch/other, but data were staged in /localscratch/alice.$JOBID.0" started
     # Once for the script, and once for its step.
     [ "$(grep -c 'this program has SLURM_TMPDIR' <<<"$OUTPUT")" = 2 ]

@@ -21,17 +21,31 @@ setup_file() {
 export PATH=/usr/bin:/bin
 python3 /project/make_wheels.py wheels
 mkdir logs envs 'envs/my ë env' "envs/$(printf '%0150d' 0)"
-python3 -m venv envs/plain
-envs/plain/bin/pip install --quiet --no-index --find-links wheels numpy shout
+# Pip from its own wheel installs itself there, in half the time of ensurepip.
+python3 -m venv --without-pip envs/plain
+PYTHONPATH=$(echo /usr/share/python-wheels/pip-*.whl) envs/plain/bin/python -m pip install --quiet --no-index \
+    --find-links wheels --find-links /usr/share/python-wheels pip numpy shout
+# like_plain DIR CMD...: what CMD DIR has made gets pip and shout, too: pip's files, and the scripts as pip writes them.
+like_plain() {
+    "${@:2}" "$1"
+    cp -a envs/plain/lib/python3*/site-packages/{pip,shout}* "$1"/lib/python3*/site-packages
+    "$1/bin/python" - "$PWD/$1/bin" <<'PYTHON'
+import sys
+from pip._internal.operations.install.wheel import PipScriptMaker
+maker = PipScriptMaker(None, sys.argv[1])
+maker.executable, maker.variants, maker.set_mode = sys.argv[1] + '/python', {''}, True
+maker.make_multiple([f'{name} = pip._internal.cli.main:main' for name in ('pip', 'pip3')] + ['shout = shout:main'])
+PYTHON
+}
 long="envs/$(printf '%0150d' 0)/env"
-for kind in "envs/copies --copies" "envs/system --system-site-packages" "$long"; do
-    python3 -m venv $kind
-    "${kind%% *}/bin/pip" install --quiet --no-index --find-links wheels shout
-done
-python3 -m venv 'envs/my ë env/v'
-'envs/my ë env/v/bin/python' -m pip install --quiet --no-index --find-links wheels shout
-/usr/bin/virtualenv --quiet --no-download envs/virtualenv
-envs/virtualenv/bin/pip install --quiet --no-index --find-links wheels shout
+like_plain envs/copies python3 -m venv --without-pip --copies
+like_plain envs/system python3 -m venv --without-pip --system-site-packages
+like_plain "$long" python3 -m venv --without-pip
+like_plain 'envs/my ë env/v' python3 -m venv --without-pip
+like_plain envs/virtualenv /usr/bin/virtualenv --quiet --no-download --no-pip --no-setuptools --no-wheel
+# What is needed to see whether it works, for tests that have it many times.
+cp -a envs/copies tiny && rm -r tiny/lib/python3*/site-packages/pip* tiny/bin/pip*
+tar czf tiny.tar.gz -C tiny . && rm -r tiny
 tar czf plain.tar.gz envs/plain
 tar czf small.tar.gz -C envs/copies .
 (cd envs/copies && zip -qry ../../small.zip .)
@@ -75,18 +89,11 @@ submit() {
 
 # configure LINE...: the [venv] section of all nodes.
 configure() {
-    local node
-    # A daemon that is restarted while it removes a tree comes back to that at its next orphan_check.
-    assert_idle_clean 60
-    for node in $(nodes); do
-        on "$node" sh -c 'cd /etc/nodestage && { test -e installed || cp nodestaged.toml installed; } && cp installed nodestaged.toml'
-        [ $# -eq 0 ] || on "$node" sed -i "s|^\[venv\]\$|&\n$(printf '%s\\n' "$@")|" /etc/nodestage/nodestaged.toml
-    done
-    cluster daemon restart all
+    reload_daemons "$(printf '%s\n' '[venv]' "$@")"
 }
 
 # check_job OLD PACKAGES SBATCH_ARG...: a job on a node, or on $NODES of them; OLD (of ~) is moved away by its first
-# line, and check_venv.py finds nothing wrong in the batch script and in a task on each node.
+# line, and check_venv.py finds nothing wrong in the batch script and in a task on each node. light_job: without pip's own look.
 check_job() {
     local old=$1 packages=$2 nodes=${NODES:-1}
     shift 2
@@ -95,7 +102,7 @@ check_job() {
 old=~/'$old'
 [ ! -e "\$old" ] || mv "\$old" "\$old.away"
 export PLACE='${PLACE:-env}' PYTHONDONTWRITEBYTECODE=
-python /project/check_venv.py "\$old" $packages
+${LIGHT+LIGHT=} python /project/check_venv.py "\$old" $packages
 LIGHT= srun -N$nodes -n$nodes python /project/check_venv.py "\$old" $packages
 . "\$SLURM_TMPDIR/\$PLACE/bin/activate" && python -c 'import sys; print("activated:", sys.prefix)'
 deactivate && echo "deactivated: \${VIRTUAL_ENV-unset}"
@@ -107,6 +114,10 @@ SCRIPT
     [ "$(grep -c "^activated: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = 1 ]
     [ "$(grep -c '^deactivated: unset$' <<<"$OUTPUT")" = 1 ]
     [[ $* == *,module=* || $OUTPUT != *'module load'* ]]  # a hint for those who named one
+}
+
+light_job() {
+    LIGHT='' check_job "$@"
 }
 
 # failed_job PART... -- SBATCH_ARG...: the job fails before its first line, and its output has each PART.
@@ -138,15 +149,15 @@ failed_job() {
 
 @test "blanks and other letters in the path, and paths beyond what a #! line can hold" {
     check_job 'envs/my ë env' '' '--stage-venv=envs/my ë env/v'
-    PLACE='a place/größer' check_job 'envs/my ë env' '' '--stage-venv=envs/my ë env/v:a place/größer'
+    PLACE='a place/größer' light_job 'envs/my ë env' '' '--stage-venv=envs/my ë env/v:a place/größer'
     check_job "$(as alice cat long)" '' --stage-venv="$(as alice cat long)"
     long=$(printf '%0200d' 0)/env
-    PLACE=$long check_job envs/copies '' --stage-venv=envs/copies:"$long"
+    PLACE=$long light_job envs/copies '' --stage-venv=envs/copies:"$long"
     assert_idle_clean 60
 }
 
 @test "archives: a tar of the directory, a tar and a zip of what is in it" {
-    NODES=2 check_job envs/plain numpy --stage-venv=plain.tar.gz
+    NODES=2 light_job envs/plain numpy --stage-venv=plain.tar.gz
     check_job envs/copies '' --stage-venv=small.tar.gz
     check_job envs/copies '' --stage-venv=small.zip
     assert_idle_clean 60
@@ -161,13 +172,13 @@ failed_job() {
     # As the user's own configuration of pip says, or the submission's environment, or the site's.
     # What lies beside it is no module of the build's.
     as alice sh -c 'mkdir .pip; printf "[global]\nfind-links = ~/wheels\n" >.pip/pip.conf; echo "raise SystemExit(9)" >logging.py'
-    check_job nothing '' --stage-venv=shout.txt
+    light_job nothing '' --stage-venv=shout.txt
     as alice rm -r .pip logging.py
     SUBMIT_ENV=(PIP_FIND_LINKS=/home/alice/wheels)
-    check_job nothing '' --stage-venv=shout.txt
+    light_job nothing '' --stage-venv=shout.txt
     SUBMIT_ENV=()
     configure 'find_links = ["/home/alice/wheels"]'
-    NODES=2 check_job nothing '' --stage-venv=shout.txt
+    NODES=2 light_job nothing '' --stage-venv=shout.txt
     configure
     assert_idle_clean 60
 }
@@ -175,7 +186,7 @@ failed_job() {
 @test "requirements with hashes; empty ones; what pip has said stays in a log" {
     hash=$(as alice sh -c 'sha256sum wheels/shout-*.whl | cut -d" " -f1')
     as alice sh -c "echo 'shout==1.0 --hash=sha256:$hash' >hashes.txt; echo 'shout==1.0 --hash=sha256:${hash/[0-9]/x}' | tr x f >wrong.txt; : >empty.txt"
-    check_job nothing '' --stage-venv=hashes.txt,wheels=wheels
+    light_job nothing '' --stage-venv=hashes.txt,wheels=wheels
     failed_job 'the environment could not be built: pip exited with code 1' 'HASH' -- --stage-venv=wrong.txt,wheels=wheels
     sbatch_wait --stage-venv=empty.txt --wrap 'python -c "import sys; print(sys.prefix)"; ls $SLURM_TMPDIR | xargs; test -e $SLURM_TMPDIR/env.log && echo logged'
     [ "$STATE $EXIT" = "COMPLETED 0" ]
@@ -231,7 +242,7 @@ failed_job() {
 
 @test "modules: one that the build loads, and one that the script loads" {
     configure 'module_init = "/project/modules.sh"'
-    check_job nothing '' --stage-venv=shout.txt,wheels=wheels,module=real/3
+    light_job nothing '' --stage-venv=shout.txt,wheels=wheels,module=real/3
     sbatch_wait --stage-venv=shout.txt,wheels=wheels,module=real/3 <<'SCRIPT'
 #!/bin/bash
 grep '^home' $NODESTAGE_VENV/pyvenv.cfg
@@ -269,12 +280,12 @@ SCRIPT
 
 @test "salloc's interactive step, srun, a job that a staged job submits" {
     show='echo "at: $(python -c "import sys; print(sys.prefix)") ${VIRTUAL_ENV-none} ${PYTHONHOME-unset}"'
-    run as alice env PYTHONHOME=/nowhere salloc -N1 --stage-venv=small.tar.gz <<<"$show; exit"
+    run as alice env PYTHONHOME=/nowhere salloc -N1 --stage-venv=tiny.tar.gz <<<"$show; exit"
     [[ $output =~ at:\ (/localscratch/alice\.[0-9]+\.0/env)\ (/localscratch/alice\.[0-9]+\.0/env)\ unset ]]
     [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
-    run as alice env PYTHONHOME=/nowhere srun -N2 --stage-venv=small.tar.gz bash -c "$show"
+    run as alice env PYTHONHOME=/nowhere srun -N2 --stage-venv=tiny.tar.gz bash -c "$show"
     [ "$(grep -cE '^at: (/localscratch/alice\.[0-9]+\.0/env) \1 unset$' <<<"$output")" = 2 ]
-    sbatch_wait -n1 --stage-venv=small.tar.gz <<'SCRIPT'
+    sbatch_wait -n1 --stage-venv=tiny.tar.gz <<'SCRIPT'
 #!/bin/bash
 sbatch --wait -n1 --output=logs/inner --wrap 'echo "inner: ${VIRTUAL_ENV-none} ${NODESTAGE_VENV-none} $PATH"'
 cat logs/inner
@@ -333,7 +344,7 @@ SCRIPT
 }
 
 @test "an array of ten tasks on two nodes: ten environments, nothing left behind" {
-    sbatch_wait --limit=180 --array=0-9 -n1 --stage-venv=small.tar.gz <<'SCRIPT'
+    sbatch_wait --limit=180 --array=0-9 -n1 --stage-venv=tiny.tar.gz <<'SCRIPT'
 #!/bin/bash
 LIGHT= python /project/check_venv.py ~/envs/copies
 SCRIPT
@@ -360,7 +371,7 @@ SCRIPT
 @test "a job directory that is mounted noexec: the environment is staged with a note, and doctor warns" {
     on n1 sh -c 'mount --bind /localscratch /localscratch && mount -o remount,bind,noexec /localscratch'
     cluster daemon restart n1
-    sbatch_wait -w n1 --stage-venv=small.tar.gz --wrap 'test -e $NODESTAGE_VENV/bin/python && python -c "" || echo none runs'
+    sbatch_wait -w n1 --stage-venv=tiny.tar.gz --wrap 'test -e $NODESTAGE_VENV/bin/python && python -c "" || echo none runs'
     run on n1 nodestage doctor
     on n1 umount -l /localscratch  # the daemon's directories are in it
     cluster daemon restart n1

@@ -115,7 +115,7 @@ class RelayNode {
  public:
   // `limit_s`: after that long another node is silent or slow. On a busy machine any node can be.
   explicit RelayNode(std::uint64_t window = 8 * k_mib, OpenOriginal open = open_original,
-                     std::uint32_t limit_s = 2)
+                     std::uint32_t limit_s = 20)
       : open_(std::move(open)) {
     order.has_board = true;
     order.relay.least_bytes = 1;

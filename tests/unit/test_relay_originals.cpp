@@ -13,7 +13,7 @@ TEST_CASE("a file system that stalls for longer than every limit is still read o
   Tap tap;
   tap.open_to(k_mib);
   RelayRow row = row_behind(tap, 3);
-  row.start([](RelayOrder& order) { order.relay.silence_wait_s = 1; });
+  row.start([](RelayOrder& order) { order.relay.silence_wait_s = 2; });
   row.ask(file);
   Readers readers(row.all(), file);
   std::this_thread::sleep_for(std::chrono::seconds(3));

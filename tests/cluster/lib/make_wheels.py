@@ -1,6 +1,6 @@
 """Wheels and a source distribution for venv.bats, without a network: make_wheels.py DIR.
 
-numpy is Debian's python3-numpy, with the script that its metadata names, as a wheel (PEP 427). `shout` is
+numpy is Debian's python3-numpy, less what is for those who build, with the script that its metadata names, as a wheel (PEP 427). `shout` is
 pure Python with a script and a text that contains its path. `onlysource` is a source distribution that
 tries to write outside of its build directory.
 """
@@ -26,7 +26,7 @@ def wheel(directory, name, version, tag, files, scripts):
         record += f'{path},sha256={digest},{len(data)}\n'
     files[f'{info}/RECORD'] = (record + f'{info}/RECORD,,\n').encode()
     path = os.path.join(directory, f'{name}-{version}-{tag}.whl')
-    with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with zipfile.ZipFile(path, 'w') as archive:  # not compressed, which is quick
         for name_in, data in files.items():
             archive.writestr(name_in, data)
     return path
@@ -35,7 +35,7 @@ def wheel(directory, name, version, tag, files, scripts):
 def tree(top, package):
     files = {}
     for place, directories, names in os.walk(os.path.join(top, package)):
-        directories[:] = [name for name in directories if name not in ('__pycache__', 'tests')]
+        directories[:] = [name for name in directories if name not in ('__pycache__', 'tests', 'distutils', 'include')]
         for name in names:
             path = os.path.join(place, name)
             with open(path, 'rb') as file:
