@@ -47,15 +47,13 @@ std::string exported_name(StageOption option) {
   return name;
 }
 
-// Slurm exports a heterogeneous job's options after each component, and reads them in again before
-// the options of the next one. Only the first call with such a text is that copy, so that call
-// removes the variable.
+// Slurm exports a heterogeneous job's options after each component, and reads them in again with
+// the options of the next one: before those of its command line, and after those of its script,
+// which can have the same text. Slurm hands over the variable itself, so its address tells. A
+// variable that the user has set was dropped by submit_init().
 bool is_of_the_component_before(StageOption option, std::string_view text) {
-  const std::string name = exported_name(option);
-  const char* exported = std::getenv(name.c_str());
-  if (exported == nullptr || text != exported) return false;
-  ::unsetenv(name.c_str());
-  return true;
+  const char* exported = std::getenv(exported_name(option).c_str());
+  return exported != nullptr && exported == text.data();
 }
 
 constexpr const char* k_too_late =

@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/os/directory_stream.hpp"
@@ -17,6 +20,16 @@
 
 namespace nodestage {
 namespace {
+
+struct PrivateName {
+  PrivateKind kind;
+  std::string_view prefix;
+};
+constexpr PrivateName k_private_names[] = {
+    {PrivateKind::job, "nodestage-run-"},
+    {PrivateKind::record, "nodestage-push-"},
+    {PrivateKind::memory, "nodestage-memory-"},
+};
 
 std::string chosen(const std::string& parent) {
   if (!parent.empty()) return parent;
@@ -55,7 +68,66 @@ Status check_empty(int directory_fd, const std::string& path) {
                       : Status();
 }
 
+enum class Locked {
+  yes,
+  no,  // the file system has no locks of directories
+};
+
+// EWOULDBLOCK if another process has the lock.
+Result<Locked> lock_directory(int directory_fd) {
+  if (::flock(directory_fd, LOCK_EX | LOCK_NB) == 0) return Locked::yes;
+  if (errno == EWOULDBLOCK) return Error{EWOULDBLOCK, "a process uses the directory"};
+  return Locked::no;
+}
+
+// Before it was locked, another run may have taken it for one that was left, and removed it.
+bool is_there(int directory_fd, const std::string& path) {
+  struct stat own {};
+  struct stat there {};
+  return ::fstat(directory_fd, &own) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         own.st_ino == there.st_ino && own.st_dev == there.st_dev;
+}
+
+Result<Fd> open_and_lock(const std::string& path) {
+  TRY_ASSIGN(Fd fd, open_private(path));
+  TRY(check_empty(fd.get(), path));
+  TRY(lock_directory(fd.get()));
+  if (!is_there(fd.get(), path)) return Error{EWOULDBLOCK, printable(path) + ": was removed"};
+  return fd;
+}
+
+// Opens and locks one that was created just now. EWOULDBLOCK: another run was faster.
+Result<Fd> open_made(const std::string& path) {
+  auto fd = open_and_lock(path);
+  if (!fd) ::rmdir(path.c_str());
+  return fd;
+}
+
+Error not_made(const std::string& path) {
+  return system_error("cannot create a directory in " + printable(path.substr(0, path.rfind('/'))));
+}
+
 }  // namespace
+
+std::string_view private_prefix(PrivateKind kind) {
+  const auto* const name =
+      std::find_if(std::begin(k_private_names), std::end(k_private_names),
+                   [kind](const PrivateName& each) { return each.kind == kind; });
+  return name->prefix;
+}
+
+std::optional<PrivateKind> private_kind(std::string_view name) {
+  for (const PrivateName& each : k_private_names) {
+    if (name.starts_with(each.prefix)) return each.kind;
+  }
+  return {};
+}
+
+std::string path_beside(PrivateKind kind, const std::string& path) {
+  const std::size_t name = path.rfind('/') + 1;
+  const std::size_t end = path.rfind('-') + 1;
+  return path.substr(0, name).append(private_prefix(kind)) + path.substr(std::max(name, end));
+}
 
 Result<std::string> private_parent(const std::string& wanted) {
   TRY_ASSIGN(std::string path, absolute_path(chosen(wanted), submit_place()));
@@ -82,23 +154,40 @@ Result<std::string> mark_of(int directory_fd) {
   return mark;
 }
 
-Result<PrivateDirectory> PrivateDirectory::make(const std::string& parent) {
-  TRY_ASSIGN(std::string path, private_parent(parent));
-  const std::string shown = printable(path);
-  path.append("/").append(k_private_name).append("XXXXXX");
-  if (::mkdtemp(path.data()) == nullptr)
-    return system_error("cannot create a directory in " + shown);
-  auto fd = open_private(path);
-  const Status checked = fd ? check_empty(fd->get(), path) : fd.error();
-  if (checked) return PrivateDirectory(path, std::move(*fd));
-  ::rmdir(path.c_str());
-  return checked.error();
+Result<PrivateDirectory> PrivateDirectory::make(PrivateKind kind, const std::string& parent) {
+  constexpr int k_tries = 100;
+  TRY_ASSIGN(const std::string place, private_parent(parent));
+  for (int i = 0; i < k_tries; ++i) {
+    std::string path = (place + "/").append(private_prefix(kind)) + "XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) return not_made(path);
+    auto fd = open_made(path);
+    if (fd) return PrivateDirectory(path, std::move(*fd));
+    if (fd.error().code != EWOULDBLOCK) return fd.error();
+  }
+  return Error{EBUSY, printable(place) + ": no directory can be locked there"};
+}
+
+Result<PrivateDirectory> PrivateDirectory::make_beside(PrivateKind kind,
+                                                       const PrivateDirectory& other) {
+  const std::string path = path_beside(kind, other.path());
+  if (::mkdir(path.c_str(), 0700) != 0) return not_made(path);
+  TRY_ASSIGN(Fd fd, open_made(path));
+  return PrivateDirectory(path, std::move(fd));
 }
 
 Result<PrivateDirectory> PrivateDirectory::adopt(const std::string& path, const std::string& mark) {
   TRY_ASSIGN(Fd fd, open_here(path));
   TRY_ASSIGN(const std::string found, mark_of(fd.get()));
   if (found != mark) return not_of_a_run(path);
+  PrivateDirectory directory(path, std::move(fd));
+  directory.keep();
+  return directory;
+}
+
+Result<PrivateDirectory> PrivateDirectory::adopt_unlocked(const std::string& path) {
+  TRY_ASSIGN(Fd fd, open_private(path));
+  TRY_ASSIGN(const Locked locked, lock_directory(fd.get()));
+  if (locked == Locked::no) return Error{ENOLCK, printable(path) + ": cannot be locked"};
   PrivateDirectory directory(path, std::move(fd));
   directory.keep();
   return directory;

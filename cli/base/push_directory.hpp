@@ -1,18 +1,21 @@
 // PushDirectory: what others must know of a `nodestage run`, in place of a daemon: `nodestage push`
-// inside of it, and the next `run` if this one is killed. It is a directory of its own beside the
-// job directory, which COMMAND knows by NODESTAGE_PUSH_DIR.
+// inside of it, and the next `run` if this one is killed. It is the first directory that a run
+// makes. COMMAND knows it by NODESTAGE_PUSH_DIR, and the job directory lies beside it
+// (path_beside()).
 //
+//   alive    the first file. The run has a flock on it while it lives. So has the guard of its
+//            command (cli/base/command_guard.hpp), until the command has exited. Where flock holds
+//            for one host only, others see no lock: it contains the boot_id() of the run's host.
+//            Where the file system has no flock, it cannot be locked: nobody takes the run over
+//   list     k_worker_delivered_fd. Whoever has a flock on it delivers; a worker inherits the lock,
+//            so that it lasts until no worker can write to a target any more
+//   closed   the list, renamed, once COMMAND has exited: no push starts, and one under way is
+//            called off. A new file could not be made on a full disk
 //   order    StageOutOrder as JSON
 //   request  the request as JSON
 //   program  the worker's path
-//   mark     mark_of() the job directory, which the order names: only that is removed
-//   list     k_worker_delivered_fd. Whoever has a flock on it delivers; a worker inherits the lock,
-//            so that it lasts until no worker can write to a target any more
-//   alive    the run has a flock on it while it lives. So has the guard of its command
-//            (cli/base/command_guard.hpp), until the command has exited. Where flock holds for one
-//            host only, others see no lock: it contains the boot_id() of the run's host. It is
-//            missing where the file system has no flock: then nobody takes the run over
-//   closed   once COMMAND has exited: no push starts, and one under way is called off
+//   mark     mark_of() the job directory: only that is removed. The last file: without it, the job
+//            directory is empty
 #pragma once
 
 #include <optional>
@@ -36,15 +39,20 @@ struct PushTurn {
 class PushDirectory {
  public:
   // Creates it for `run` below `parent` (PrivateDirectory). It is removed with this object.
-  static Result<PushDirectory> make(const std::string& parent, const StageOutOrder& order,
-                                    const std::string& request, const std::string& program,
-                                    int job_directory_fd);
+  static Result<PushDirectory> make(const std::string& parent);
+  // Creates the job directory.
+  [[nodiscard]] Result<PrivateDirectory> make_job_directory() const {
+    return PrivateDirectory::make_beside(PrivateKind::job, *own_);
+  }
+  // Records what the run does in that, before anything is put there.
+  Status record(const StageOutOrder& order, const std::string& request, const std::string& program,
+                int job_directory_fd);
   // Opens it for `push`; EPERM if it is not a directory that only its caller can enter. Removes
   // nothing.
   static Result<PushDirectory> open(const std::string& path);
   // Takes over, for the next `run`, that of a run that was killed or lives on another host. It
   // stays unless remove() is called. Refuses if the run or a worker of it lives on this host, or if
-  // the path is something else.
+  // the path is something else. ENOENT: it has no `alive`.
   static Result<PushDirectory> take_over(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -54,7 +62,9 @@ class PushDirectory {
   // Sets the order, after the staging, which adds to it.
   Status set_order(const StageOutOrder& order);
 
-  // Returns the mark of the job directory.
+  // Returns where the job directory is.
+  [[nodiscard]] std::string job_path() const { return path_beside(PrivateKind::job, path_); }
+  // Returns the mark of the job directory; "" before record().
   [[nodiscard]] const std::string& mark() const { return mark_; }
   // Returns, after take_over(), the boot_id() of the run's host.
   [[nodiscard]] const std::string& boot() const { return boot_; }

@@ -1,8 +1,11 @@
 #include "cli/run/dead_runs.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <ctime>
 #include <vector>
 
 #include "cli/base/private_directory.hpp"
@@ -22,13 +25,22 @@ using MustStop = std::function<bool()>;
 
 constexpr std::chrono::seconds k_long{2};  // what takes longer is said before it has ended
 
-std::vector<std::string> private_paths(const std::string& parent) {
-  std::vector<std::string> paths;
+// A record of a run on another host can be seen before it is complete, and without its locks.
+constexpr std::chrono::minutes k_incomplete{1};
+
+struct Found {
+  PrivateKind kind;
+  std::string path;
+};
+
+std::vector<Found> private_directories(const std::string& parent) {
+  std::vector<Found> found;
   auto names = DirectoryStream::at(AT_FDCWD, parent);
   while (const auto name = names.next()) {
-    if (name->starts_with(k_private_name)) paths.push_back(parent + "/" + std::string(*name));
+    if (const auto kind = private_kind(*name))
+      found.push_back({*kind, parent + "/" + std::string(*name)});
   }
-  return paths;
+  return found;
 }
 
 // How to fetch the results; "" if there are none. If the request cannot be read, all may be one.
@@ -85,7 +97,8 @@ void clear_directory(PushDirectory& run, PrivateDirectory& directory, const Say&
   say("removed what an earlier `nodestage run` left when it was killed: " + directory.path());
 }
 
-void clear(PushDirectory& run, const std::string& path, const Say& say, const MustStop& must_stop) {
+void clear_job(PushDirectory& run, const Say& say, const MustStop& must_stop) {
+  const std::string path = run.job_path();
   auto directory = PrivateDirectory::adopt(path, run.mark());
   if (!directory) return note_not_opened(run, directory.error(), say);
   const std::string how = how_to_fetch(run, *directory);
@@ -97,17 +110,54 @@ void clear(PushDirectory& run, const std::string& path, const Say& say, const Mu
   forget(run);
 }
 
+// Of a run that was killed while it made them.
+void clear_begun(PushDirectory& run) {
+  const std::string boot = boot_id();
+  if (boot.empty() || run.boot() != boot) return;
+  ::rmdir(run.job_path().c_str());
+  forget(run);
+}
+
+bool is_old(const PrivateDirectory& directory) {
+  struct stat info {};
+  return ::fstat(directory.fd(), &info) == 0 &&
+         std::time(nullptr) - info.st_mtim.tv_sec > std::chrono::seconds(k_incomplete).count();
+}
+
+void clear_incomplete(const std::string& path) {
+  auto directory = PrivateDirectory::adopt_unlocked(path);
+  if (directory && is_old(*directory)) static_cast<void>(!directory->remove());
+}
+
+void clear_record(const std::string& path, const Say& say, const MustStop& must_stop) {
+  auto run = PushDirectory::take_over(path);
+  if (!run && run.error().code == ENOENT) return clear_incomplete(path);
+  if (!run) return;
+  if (run->mark().empty()) return clear_begun(*run);
+  // That of another node may live: a lock can hold for one node only.
+  if (run->order().node == node_name()) clear_job(*run, say, must_stop);
+}
+
+void clear_memory(const std::string& path, const MustStop& must_stop) {
+  if (auto directory = PrivateDirectory::adopt_unlocked(path))
+    static_cast<void>(!directory->remove(must_stop));
+}
+
 }  // namespace
 
 void clear_dead_runs(const std::string& parent, const Say& say, const MustStop& must_stop) {
-  for (const std::string& path : private_paths(parent)) {
+  for (const auto& [kind, path] : private_directories(parent)) {
     if (must_stop()) return;
-    auto run = PushDirectory::take_over(path);
-    // That of another node may live: a lock can hold for one node only.
-    if (!run || run->order().node != node_name()) continue;
-    const std::string name(last_part(run->order().directory));
-    if (name.starts_with(k_private_name))
-      clear(*run, std::string(parent).append("/").append(name), say, must_stop);
+    switch (kind) {
+      case PrivateKind::job:
+        break;  // by its record alone: without one, it has results that were named
+      case PrivateKind::record:
+        clear_record(path, say, must_stop);
+        break;
+      case PrivateKind::memory:
+        clear_memory(path, must_stop);
+        break;
+    }
   }
 }
 

@@ -64,6 +64,12 @@ std::vector<std::string> kept_results(const StageRequest& request, const Deliver
   return paths;
 }
 
+bool wants_results(const StageRequest& request, const DeliveryOrder& order) {
+  return std::any_of(request.outputs.begin(), request.outputs.end(), [&order](const auto& item) {
+    return !item.optional && !is_excluded(item.when, order.outcome);
+  });
+}
+
 bool need_the_rest(const std::vector<std::string>& paths, const JobTree& directory) {
   std::set<std::string> names;
   OutputLinks links(directory);

@@ -15,6 +15,9 @@ namespace nodestage {
 std::vector<std::string> kept_results(const StageRequest& request, const DeliveryOrder& order,
                                       const JobTree& directory);
 
+// Returns whether an output must be there at the end: its when= applies, and it is not `optional`.
+bool wants_results(const StageRequest& request, const DeliveryOrder& order);
+
 // Returns whether a copy of these paths of the directory, as links and by their base names, would
 // lack some of what they are: one of them is, or has below it, a link to elsewhere in the
 // directory, or two have one name.

@@ -1,10 +1,13 @@
 #include "cli/run/run.hpp"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <set>
 
 #include "cli/base/command_process.hpp"
 #include "cli/base/conversation.hpp"
@@ -16,7 +19,6 @@
 #include "cli/run/dead_runs.hpp"
 #include "cli/run/kept_results.hpp"
 #include "cli/run/program_file.hpp"
-#include "cli/run/run_memory.hpp"
 #include "cli/run/run_order.hpp"
 #include "cli/run/timed_pushes.hpp"
 #include "common/os/terminal.hpp"
@@ -32,6 +34,7 @@ namespace {
 
 constexpr std::chrono::seconds k_line_interval{10};
 constexpr std::chrono::milliseconds k_turn_interval{100};
+constexpr const char* k_memory_parent = "/dev/shm";  // for items with in=memory
 
 int not_run(const std::string& what, const std::string& to_do) {
   fault(what, to_do);
@@ -51,13 +54,19 @@ std::string signal_name(int signal) {
   }
 }
 
+bool uses_memory(const StageRequest& request) {
+  return std::any_of(request.datasets.begin(), request.datasets.end(),
+                     [](const auto& item) { return item.storage == Storage::memory; });
+}
+
 class Run {
  public:
   Run(const RunArguments& arguments, const StageRequest& request, StageOutOrder order,
-      PrivateDirectory& directory, Signals& signals)
+      PushDirectory& push_directory, PrivateDirectory& directory, Signals& signals)
       : arguments_(arguments),
         request_(request),
         order_(std::move(order)),
+        push_directory_(push_directory),
         directory_(directory),
         signals_(signals),
         voice_(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), order_.node,
@@ -93,7 +102,7 @@ class Run {
     }
     for (const std::string& line : summary_lines(*status)) voice_.say(line);
     order_.staged_ns = staged_ns(*status);
-    if (const Status noted = push_directory_->set_order(order_); !noted) {
+    if (const Status noted = push_directory_.set_order(order_); !noted) {
       voice_.say(noted.error().text());
       return k_not_run;
     }
@@ -104,21 +113,20 @@ class Run {
   // For `nodestage push`, and for the next run if this one is killed.
   Status record() {
     TRY_ASSIGN(const std::string text, request_text(request_));
-    TRY_ASSIGN(PushDirectory made,
-               PushDirectory::make(arguments_.tmpdir, order_, text, program(), directory_.fd()));
-    push_directory_.emplace(std::move(made));
+    TRY(push_directory_.record(order_, text, program(), directory_.fd()));
     if (!request_.outputs.empty())
-      environment_.push_back({k_push_directory_variable, push_directory_->path()});
+      environment_.push_back({k_push_directory_variable, push_directory_.path()});
     return {};
   }
 
   // An exit code if a signal stopped it.
   std::optional<int> clear_earlier() {
-    const auto parent = private_parent(arguments_.tmpdir);
-    if (!parent) return {};
-    clear_dead_runs(
-        *parent, [this](const std::string& what) { voice_.say(what); },
-        [this] { return is_asked_to_stop(); });
+    std::set<std::string> parents = {k_memory_parent};
+    if (auto parent = private_parent(arguments_.tmpdir)) parents.insert(std::move(*parent));
+    for (const std::string& parent : parents)
+      clear_dead_runs(
+          parent, [this](const std::string& what) { voice_.say(what); },
+          [this] { return is_asked_to_stop(); });
     if (signal_ == 0) return {};
     voice_.say("stopped by " + signal_name(signal_) +
                " before the command; what an earlier `nodestage run` left may still be there");
@@ -151,7 +159,7 @@ class Run {
     if (!process) return not_started(process.error());
     has_run_ = true;
     TimedPushes pushes(
-        request_, &*push_directory_, directory_.fd(),
+        request_, &push_directory_, directory_.fd(),
         [this](const std::string& text) { voice_.say(text); }, Clock::now());
     bool was_asked = false;
     while (!process->has_ended()) {
@@ -220,12 +228,13 @@ class Run {
     if (order_.outcome == JobOutcome::unknown) order_.outcome = JobOutcome::failure;
     const JobTree tree(directory_.fd(), directory_.path());
     auto kept = kept_results(request_, order_, tree);
-    if (kept.empty()) return clean(*code);
+    const int undelivered = *code == 0 ? k_not_delivered : *code;
+    if (kept.empty()) return clean(undelivered);
     if (need_the_rest(kept, tree)) kept.clear();
     voice_.say("results were not delivered: they are kept in " + directory_.path() + "\n" +
                how_to_copy(kept, directory_.path()));
     directory_.keep();
-    return *code == 0 ? k_not_delivered : *code;
+    return undelivered;
   }
 
   int clean(int code) {
@@ -242,10 +251,11 @@ class Run {
     static_cast<OrderHead&>(order) = order_;
     order.shared = share_nothing(request_);
     TRY_ASSIGN(const std::string text, request_text(request_));
-    clear_dead_memory();
-    auto memory = make_run_memory(request_);
-    if (!memory) return memory.error();
-    if (*memory) memory_.emplace(std::move(**memory));
+    if (uses_memory(request_)) {
+      TRY_ASSIGN(PrivateDirectory memory,
+                 PrivateDirectory::make(PrivateKind::memory, k_memory_parent));
+      memory_.emplace(std::move(memory));
+    }
     WorkerCall call{program(), order, text, directory_.fd(), -1, -1};
     if (memory_) {
       std::get<StageOrder>(call.order).memory.directory = memory_->path();
@@ -256,14 +266,23 @@ class Run {
     return end_of(*worker, WorkerTask::stage);
   }
 
+  // COMMAND, or somebody who cleans up, can have removed it.
+  [[nodiscard]] Status check_there() const {
+    struct stat info {};
+    if (::fstat(directory_.fd(), &info) == 0 && info.st_nlink > 0) return {};
+    return Error{ENOENT, directory_.path() +
+                             " was removed while the command ran: the results in it are lost"};
+  }
+
   // Once no other worker can write to the targets: none waits for its turn any more.
   Result<WorkerStatus> deliver() {
-    TRY(push_directory_->close());
+    if (wants_results(request_, order_)) TRY(check_there());
+    TRY(push_directory_.close());
     for (;;) {
-      TRY_ASSIGN(auto turn, push_directory_->take_last_turn());
+      TRY_ASSIGN(auto turn, push_directory_.take_last_turn());
       if (turn) {
         TRY_ASSIGN(WorkerChild worker,
-                   push_directory_->start(std::move(*turn), order_, directory_.fd()));
+                   push_directory_.start(std::move(*turn), order_, directory_.fd()));
         return end_of(worker, WorkerTask::stage_out);
       }
       const auto signal = signals_.next(k_turn_interval);
@@ -289,8 +308,8 @@ class Run {
   const RunArguments& arguments_;
   const StageRequest& request_;
   StageOutOrder order_;
+  PushDirectory& push_directory_;
   PrivateDirectory& directory_;
-  std::optional<PushDirectory> push_directory_;
   std::optional<PrivateDirectory> memory_;  // removed with this object, or by the next run
   Signals& signals_;
   TaskVoice voice_;
@@ -324,7 +343,8 @@ int run_job(const RunArguments& arguments) {
   for (DatasetItem& item : request->datasets) item.async = false;  // nothing could ask for it later
   auto signals = Signals::open();
   if (!signals) return not_run(signals.error().text(), "Try again.");
-  auto directory = PrivateDirectory::make(arguments.tmpdir);
+  auto record = PushDirectory::make(arguments.tmpdir);
+  auto directory = record ? record->make_job_directory() : Result<PrivateDirectory>(record.error());
   if (!directory)
     return not_run(directory.error().text(),
                    "Name a directory of yours with enough space: --tmpdir=DIR");
@@ -336,7 +356,7 @@ int run_job(const RunArguments& arguments) {
                                    : error.advice);
   }
   leave_staged_job();
-  return Run(arguments, *request, order, *directory, *signals).run();
+  return Run(arguments, *request, order, *record, *directory, *signals).run();
 }
 
 }  // namespace nodestage

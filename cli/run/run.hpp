@@ -16,7 +16,7 @@ struct RunArguments {
 };
 
 // Its own exit codes; others are COMMAND's, or 128 + n if signal n stopped COMMAND or the staging.
-inline constexpr int k_not_delivered = 123;  // COMMAND returned 0, and a result is kept
+inline constexpr int k_not_delivered = 123;  // COMMAND returned 0, and a result was not delivered
 inline constexpr int k_not_run = 125;        // wrong arguments, or the staging failed
 inline constexpr int k_not_executable = 126;
 inline constexpr int k_not_found = 127;

@@ -222,13 +222,13 @@ slurm() {
 @test "nodestage run has its own, removed at its end, and after a kill by the next run" {
     run on_node n1 alice nodestage run --stage-dataset=data.tar,in=memory -- sh -c 'echo $NODESTAGE_DATASET; cat $SLURM_TMPDIR/data/text'
     [ "$status" = 0 ]
-    has "$output" '/dev/shm/nodestage-run-' text
-    [ -z "$(on n1 sh -c 'ls -d /dev/shm/nodestage-run-* 2>/dev/null')" ]
+    has "$output" '/dev/shm/nodestage-memory-' text
+    [ -z "$(on n1 sh -c 'ls -d /dev/shm/nodestage-memory-* 2>/dev/null')" ]
     on_node n1 alice sh -c 'nodestage run --stage-dataset=data.tar,in=memory -- sh -c "touch ~/runs; exec sleep 600" & echo $! >~/run.pid' >/dev/null 2>&1 3>&- &
     wait_until 30 on n1 test -e /home/alice/runs
     on_node n1 alice sh -c 'kill -KILL $(cat ~/run.pid)'
-    [ -n "$(on n1 sh -c 'ls -d /dev/shm/nodestage-run-*')" ]
-    wait_until 30 on_node n1 alice sh -c 'nodestage run --stage-dataset=data/text,in=memory -- true && ! ls -d /dev/shm/nodestage-run-* 2>/dev/null'
+    [ -n "$(on n1 sh -c 'ls -d /dev/shm/nodestage-memory-*')" ]
+    wait_until 30 on_node n1 alice sh -c 'nodestage run --stage-dataset=data/text,in=memory -- true && ! ls -d /dev/shm/nodestage-memory-* 2>/dev/null'
 }
 
 @test "plan says how much of a job's memory it takes, and submission refuses what cannot be" {

@@ -30,15 +30,16 @@ StageRequest request_for(const std::string& output) {
 // What a run has while it lives.
 struct LivingRun {
   std::string node;
-  PrivateDirectory directory;
   PushDirectory record;
+  PrivateDirectory directory;
 
   LivingRun(const std::string& parent, const StageRequest& request,
             std::string on_node = node_name())
       : node(std::move(on_node)),
-        directory(std::move(*PrivateDirectory::make(parent))),
-        record(std::move(*PushDirectory::make(parent, order(), encode_request(request), "/w",
-                                              directory.fd()))) {}
+        record(std::move(*PushDirectory::make(parent))),
+        directory(std::move(*record.make_job_directory())) {
+    REQUIRE(record.record(order(), encode_request(request), "/w", directory.fd()));
+  }
   [[nodiscard]] StageOutOrder order() const {
     StageOutOrder order;
     order.directory = directory.path();
@@ -66,6 +67,26 @@ std::string dead_run(const Scratch& scratch, const StageRequest& request,
   REQUIRE(path);
   child->wait();
   return *path;
+}
+
+// Does it in a process that is killed then; what it has made stays.
+template <typename Do>
+void dies(Do what) {
+  auto child = ChildProcess::start(Orphan::killed, [&] {
+    const auto made = what();
+    if (!made) return 1;
+    ::raise(SIGKILL);
+    return 0;
+  });
+  REQUIRE(child);
+  const auto status = child->wait();
+  REQUIRE(status);
+  REQUIRE(WIFSIGNALED(*status));
+}
+
+void make_old(const Scratch& scratch) {
+  for (const auto& entry : fs::directory_iterator(scratch.path()))
+    fs::last_write_time(entry.path(), fs::file_time_type::clock::now() - std::chrono::hours(1));
 }
 
 // `patience`: the number of times that it may ask whether to stop.
@@ -208,20 +229,86 @@ TEST_CASE("nothing but what a run has recorded is removed") {
   fs::create_directories(scratch / "nodestage-run-mine/sub");
   fs::create_directories(scratch / "precious");
   fs::permissions(scratch / "precious", fs::perms::owner_all);
-  {  // a record that names another directory
+  dies([&] {  // its job directory is another one, and none lies beside it
     StageOutOrder order;
     order.directory = scratch / "precious";
     order.node = node_name();
-    auto child = ChildProcess::start(Orphan::killed, [&] {
-      const auto fd = open_at(AT_FDCWD, scratch / "precious", O_RDONLY | O_DIRECTORY);
-      const auto record = PushDirectory::make(scratch.path(), order, "{}", "/w", fd->get());
-      ::raise(SIGKILL);
-      return record ? 0 : 1;
-    });
-    REQUIRE(child);
-    child->wait();
-  }
+    const auto fd = open_at(AT_FDCWD, scratch / "precious", O_RDONLY | O_DIRECTORY);
+    auto record = PushDirectory::make(scratch.path());
+    const Status recorded = record->record(order, "{}", "/w", fd->get());
+    return recorded ? std::move(record) : Result<PushDirectory>(recorded.error());
+  });
   CHECK(cleared(scratch).empty());
   CHECK(fs::exists(scratch / "nodestage-run-mine/sub"));
   CHECK(fs::exists(scratch / "precious"));
+}
+
+TEST_CASE("of a run that was killed while it made its directories, nothing stays") {
+  Scratch scratch;
+  SUBCASE("the first one is empty") {
+    dies([&] { return PrivateDirectory::make(PrivateKind::record, scratch.path()); });
+    CHECK(cleared(scratch).empty());
+    CHECK(entries(scratch) == 1);  // it could be that of a run on another host
+    make_old(scratch);
+  }
+  SUBCASE("the job directory does not exist") {
+    dies([&] { return PushDirectory::make(scratch.path()); });
+  }
+  SUBCASE("the job directory is not recorded") {
+    std::optional<PushDirectory> record;
+    dies([&] {
+      record.emplace(std::move(*PushDirectory::make(scratch.path())));
+      return record->make_job_directory();
+    });
+    CHECK(entries(scratch) == 2);
+  }
+  CHECK(cleared(scratch).empty());
+  CHECK(is_empty(scratch));
+}
+
+TEST_CASE("an old record of a run that lives, and is not complete, is left alone") {
+  Scratch scratch;
+  const auto bare = PrivateDirectory::make(PrivateKind::record, scratch.path());
+  const auto record = PushDirectory::make(scratch.path());
+  REQUIRE(record);
+  const auto directory = record->make_job_directory();
+  make_old(scratch);
+  CHECK(cleared(scratch).empty());
+  CHECK(entries(scratch) == 3);
+}
+
+TEST_CASE("results that a run has kept and named are no concern of the next one") {
+  Scratch scratch;
+  std::string path;
+  {
+    LivingRun run(scratch.path(), request_for("results"));
+    path = run.directory.path();
+    std::ofstream(path + "/results") << "x";
+    run.directory.keep();
+  }
+  make_old(scratch);
+  CHECK(cleared(scratch).empty());
+  CHECK(fs::exists(path + "/results"));
+}
+
+TEST_CASE("what a killed run left in memory is removed, and what a living one has stays") {
+  const Scratch scratch;
+  const std::string parent = scratch.path();
+  dies([&] {
+    auto killed = PrivateDirectory::make(PrivateKind::memory, parent);
+    fs::create_directory(killed->path() + "/data");
+    return killed;
+  });
+  REQUIRE(entries(scratch) == 1);
+  auto living = PrivateDirectory::make(PrivateKind::memory, parent);
+  REQUIRE(living);
+  fs::create_directory(scratch / "nodestage-other");
+  fs::create_directory_symlink(scratch / "nodestage-other", scratch / "nodestage-memory-link");
+  CHECK(cleared(scratch).empty());
+  CHECK(entries(scratch) == 3);
+  CHECK(fs::exists(living->path()));
+  CHECK(fs::exists(scratch / "nodestage-other"));
+  CHECK(fs::is_symlink(scratch / "nodestage-memory-link"));
+  REQUIRE(living->remove());
+  CHECK_FALSE(fs::exists(living->path()));
 }

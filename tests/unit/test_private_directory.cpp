@@ -31,7 +31,7 @@ TEST_CASE("a private directory is the caller's alone, and goes with all in it") 
   Scratch scratch;
   std::string path;
   {
-    const auto directory = PrivateDirectory::make(scratch.path().string() + "/");
+    const auto directory = PrivateDirectory::make(PrivateKind::job, scratch.path().string() + "/");
     REQUIRE(directory);
     path = directory->path();
     CHECK(fs::path(path).parent_path() == scratch.path());
@@ -49,7 +49,7 @@ TEST_CASE("one that is kept stays") {
   Scratch scratch;
   std::string path;
   {
-    auto directory = PrivateDirectory::make(scratch.path());
+    auto directory = PrivateDirectory::make(PrivateKind::job, scratch.path());
     REQUIRE(directory);
     path = directory->path();
     directory->keep();
@@ -106,13 +106,43 @@ TEST_CASE("what is mounted at the place of one is not entered") {
   CHECK(child->wait() == 0);
 }
 
+TEST_CASE("the kind of a directory is in its name, and what belongs together has one end of it") {
+  Scratch scratch;
+  const auto record = PrivateDirectory::make(PrivateKind::record, scratch.path());
+  REQUIRE(record);
+  const auto job = PrivateDirectory::make_beside(PrivateKind::job, *record);
+  REQUIRE(job);
+  CHECK(job->path() == path_beside(PrivateKind::job, record->path()));
+  CHECK(path_beside(PrivateKind::record, job->path()) == record->path());
+  for (const PrivateKind kind : {PrivateKind::job, PrivateKind::record, PrivateKind::memory})
+    CHECK(private_kind(std::string(private_prefix(kind)) + "x") == kind);
+  CHECK_FALSE(private_kind("nodestage-x"));
+  CHECK(PrivateDirectory::make_beside(PrivateKind::job, *record).error().code == EEXIST);
+}
+
+TEST_CASE("one is adopted by its lock when nobody has it") {
+  Scratch scratch;
+  std::string path;
+  {
+    auto made = PrivateDirectory::make(PrivateKind::memory, scratch.path());
+    REQUIRE(made);
+    path = made->path();
+    CHECK(PrivateDirectory::adopt_unlocked(path).error().code == EWOULDBLOCK);
+    made->keep();
+  }
+  auto adopted = PrivateDirectory::adopt_unlocked(path);
+  REQUIRE(adopted);
+  CHECK(adopted->remove());
+  CHECK_FALSE(fs::exists(path));
+}
+
 TEST_CASE("a parent that begins with ~ lies in the home directory") {
   Scratch scratch;
   const char* home = ::getenv("HOME");
   const std::string before = home == nullptr ? "" : home;
   ::setenv("HOME", scratch.path().c_str(), 1);
   fs::create_directory(scratch / "tmp");
-  const auto directory = PrivateDirectory::make("~/tmp");
+  const auto directory = PrivateDirectory::make(PrivateKind::job, "~/tmp");
   ::setenv("HOME", before.c_str(), 1);
   REQUIRE(directory);
   CHECK(directory->path().starts_with(scratch / "tmp/nodestage-run-"));
@@ -121,11 +151,11 @@ TEST_CASE("a parent that begins with ~ lies in the home directory") {
 TEST_CASE("by default it lies below TMPDIR; a parent that is missing is a fault") {
   Scratch scratch;
   ::setenv("TMPDIR", scratch.path().c_str(), 1);
-  const auto directory = PrivateDirectory::make("");
+  const auto directory = PrivateDirectory::make(PrivateKind::job, "");
   ::unsetenv("TMPDIR");
   REQUIRE(directory);
   CHECK(directory->path().starts_with(scratch.path().string() + "/nodestage-run-"));
-  const auto missing = PrivateDirectory::make(scratch / "missing");
+  const auto missing = PrivateDirectory::make(PrivateKind::job, scratch / "missing");
   REQUIRE(!missing);
   CHECK(missing.error().what ==
         "cannot create a directory in " + (scratch / "missing") + ": No such file or directory");

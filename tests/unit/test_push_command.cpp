@@ -51,8 +51,8 @@ class FakeRun {
     StageOutOrder order;
     order.directory = scratch_ / "job";
     order.outcome = JobOutcome::success;
-    place_.emplace(std::move(*PushDirectory::make(scratch_.path(), order, encode_request(request_),
-                                                  scratch_ / "worker", job_.get())));
+    place_.emplace(std::move(*PushDirectory::make(scratch_.path())));
+    REQUIRE(place_->record(order, encode_request(request_), scratch_ / "worker", job_.get()));
     ::setenv("NODESTAGE_PUSH_DIR", place_->path().c_str(), 1);
     ::setenv("SLURM_TMPDIR", order.directory.c_str(), 1);
     be(outputs(WorkerPhase::done, {output(ItemState::done)}));

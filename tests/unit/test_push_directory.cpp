@@ -36,8 +36,8 @@ bool take_locks_away(int code) {
 // The number of the first thing that is wrong where flock() fails; 0: nothing.
 int fault_without_locks(const std::string& parent, int code) {
   if (!take_locks_away(code)) return 1;
-  const auto record = PushDirectory::make(parent, StageOutOrder(), "{}", "/w", AT_FDCWD);
-  if (!record) return 2;
+  auto record = PushDirectory::make(parent);
+  if (!record || !record->record(StageOutOrder(), "{}", "/w", AT_FDCWD)) return 2;
   if (record->take_turn()) return 3;
   const auto last = record->take_last_turn();
   if (!last || !*last || !(*last)->list) return 4;
@@ -60,8 +60,37 @@ TEST_CASE("without flock, a run delivers at its end, nobody pushes, and no other
 
 TEST_CASE("a run that lives on this host is not taken over") {
   Scratch scratch;
-  const auto record = PushDirectory::make(scratch.path(), StageOutOrder(), "{}", "/w", AT_FDCWD);
+  auto record = PushDirectory::make(scratch.path());
   REQUIRE(record);
+  REQUIRE(record->record(StageOutOrder(), "{}", "/w", AT_FDCWD));
   CHECK(!PushDirectory::take_over(record->path()));
   CHECK(fs::exists(record->path()));
+}
+
+TEST_CASE("closing needs no new file, so that a full disk cannot prevent it") {
+  Scratch scratch;
+  auto record = PushDirectory::make(scratch.path());
+  REQUIRE(record);
+  REQUIRE(record->record(StageOutOrder(), "{}", "/w", AT_FDCWD));
+  const auto files = [&] {
+    return std::distance(fs::directory_iterator(record->path()), fs::directory_iterator());
+  };
+  const auto before = files();
+  const auto push = PushDirectory::open(record->path());
+  REQUIRE(push);
+  CHECK_FALSE(push->is_closed());
+  auto turn = push->take_turn();
+  REQUIRE(turn);
+  REQUIRE(*turn);
+  REQUIRE(record->close());
+  CHECK(files() == before);
+  CHECK(push->is_closed());
+  // A push that is under way has the list until it ends.
+  auto last = record->take_last_turn();
+  REQUIRE(last);
+  CHECK_FALSE(*last);
+  turn->reset();
+  last = record->take_last_turn();
+  REQUIRE(last);
+  CHECK(*last);
 }
