@@ -37,10 +37,15 @@ cluster_down() {
     cluster leftovers
 }
 
-# on_node HOST USER CMD...: as `cluster exec`, without its shell. The state directory is that of lib/common.bash; without a
-# cluster that runs, `cluster exec` says so.
+# state_dir: sets `state` to the state directory, which is that of lib/common.bash.
+state_dir() {
+    state=${NODESTAGE_CLUSTER_DIR:-/var/tmp/nodestage-cluster}/${NODESTAGE_CLUSTER:-main}
+}
+
+# on_node HOST USER CMD...: as `cluster exec`, without its shell. Without a cluster that runs, `cluster exec` says so.
 on_node() {
-    local state=${NODESTAGE_CLUSTER_DIR:-/var/tmp/nodestage-cluster}/${NODESTAGE_CLUSTER:-main}
+    local state
+    state_dir
     if [[ -e $state/running ]]; then
         "$state/enter" "$state" "$@"
     else
@@ -67,9 +72,14 @@ slurm_release() {
     slurm_version | cut -d. -f1,2
 }
 
-# nodes: the names of all nodes.
+# nodes: the names of all nodes, as `cluster hosts` prints them.
 nodes() {
-    cluster hosts | grep -v '^ctl$'
+    local state number
+    state_dir
+    for ((number = 1; ; ++number)); do
+        [[ -d $state/hosts/n$number ]] || break
+        echo "n$number"
+    done
 }
 
 # wait_until SECONDS CMD...: polls CMD until it succeeds, less often after some time; fails, naming CMD, after four times as
@@ -148,12 +158,14 @@ job_is() {
     poll_job 0 "$1" "$2"
 }
 
+# Runs on the controller. An array task's StdOut names its own file; a job that never started has none.
+readonly PRINT_OUTPUT='
+files=$(scontrol --oneliner show job "$1" | grep -oP "(?<=^| )StdOut=\K\S*" | sort -u)
+for file in $files; do [ ! -e "$file" ] || cat -- "$file"; done'
+
 # job_output ID: its standard output (of all tasks of an array), as root reads it.
 job_output() {
-    local files
-    # An array task's StdOut names its own file; a job that never started has none.
-    files=$(job_field "$1" StdOut | sort -u)
-    output_in "$files"
+    on ctl sh -c "$PRINT_OUTPUT" sh "$1"
 }
 
 # output_in "FILE...": what is in them.
@@ -348,20 +360,21 @@ block() {
     cat "$blocks/$(awk -F '\t' -v name="$1" '$3 == "site" && $4 == name { print $1 }' "$blocks/index")"
 }
 
+# Runs on a node.
+readonly RELOAD='
+reloads() { grep -c "was read again" /var/log/nodestage/nodestaged.log; }
+before=$(reloads) looks=0
+cat >/etc/nodestage/nodestaged.toml && kill -HUP "$(cat /.harness/nodestaged.pid)" || exit 1
+until [ "$(reloads)" -gt "$before" ]; do
+    looks=$((looks + 1))
+    [ "$looks" -lt 400 ] || { echo "$(hostname): nodestaged did not read its configuration again" >&2; exit 1; }
+    sleep 0.05
+done'
+
 # reload_daemons TEXT [NODE...]: the daemons of these nodes, or of all, take it as their whole configuration, by SIGHUP.
 reload_daemons() {
-    local node before
+    local node
     for node in ${2:-$(nodes)} "${@:3}"; do
-        before=$(reloads "$node")
-        on "$node" sh -c 'cat >/etc/nodestage/nodestaged.toml && kill -HUP "$(cat /.harness/nodestaged.pid)"' <<<"$1"
-        wait_until 5 reloaded "$node" "$before"
+        on "$node" sh -c "$RELOAD" <<<"$1" || return 1
     done
-}
-
-reloads() {
-    on "$1" grep -c 'was read again' /var/log/nodestage/nodestaged.log || true
-}
-
-reloaded() {
-    (($(reloads "$1") > $2))
 }
