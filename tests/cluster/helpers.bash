@@ -184,12 +184,15 @@ job_has_output() {
     [[ $(job_output "$1") == *"$2"* ]]
 }
 
-# figures ID FIELD: of the items in the job's report, one line "NODE VALUE" for each node; sum ID FIELD: of all nodes.
+# figures ID FIELD: of the items in the report of a job that has ended, one line "NODE VALUE" for each node; sum ID FIELD: of
+# all nodes. A test asks the nodes once, with the step that it takes.
 figures() {
-    as alice nodestage report "$1" --json | python3 -c '
+    local report=$BATS_TEST_TMPDIR/report-$1
+    [[ -s $report ]] || as alice nodestage report "$1" --json >"$report" || return 1
+    python3 -c '
 import json, sys
 for node in json.load(sys.stdin):
-    print(node["node"], sum(item[sys.argv[1]] for item in node["items"]))' "$2"
+    print(node["node"], sum(item[sys.argv[1]] for item in node["items"]))' "$2" <"$report"
 }
 
 sum() {
@@ -320,6 +323,12 @@ node_remains() {
     ' sh "${places[@]}"
 }
 
+all_idle() {
+    local states
+    states=$(on ctl sinfo --noheader --Node --partition=debug --format=%T)
+    [[ -n $states && ! ${states//idle/} =~ [^[:space:]] ]]
+}
+
 all_clean() {
     local node
     for node in $(nodes); do
@@ -330,7 +339,7 @@ all_clean() {
 # assert_idle_clean [SECONDS]: every node idle and not drained, and clean, within SECONDS (15).
 assert_idle_clean() {
     local seconds=${1:-15} node
-    cluster wait-idle "$seconds" || return 1
+    wait_until "$seconds" all_idle || cluster wait-idle 1 || return 1
     if ! wait_until "$seconds" all_clean; then
         for node in $(nodes); do
             node_remains "$node" | sed "s/^/$node: /" >&2
