@@ -28,12 +28,11 @@ teardown() {
     ! on n1 grep -q ' /home/alice/slow fuse' /proc/mounts || slow_unmount n1 /home/alice/slow
 }
 
-# submit_held_back <SCRIPT: a job of alice's whose dataset BIG is under way and stands still.
+# submit_held_back <SCRIPT: a job of alice's whose dataset BIG is under way and stands still, by the script's own first line.
 submit_held_back() {
     slow_mount --rate=100k n1 alice /home/alice/slow
-    JOBID=$(submit alice -w n1 --stage-dataset=other.tar --stage-dataset=slow/big.tar,async)
+    JOBID=$(sed '1a pkill -STOP -x bindfs' | submit alice -w n1 --stage-dataset=other.tar --stage-dataset=slow/big.tar,async)
     wait_until 15 job_has_output "$JOBID" begun
-    on n1 pkill -STOP -x bindfs
 }
 
 let_go() {
@@ -57,7 +56,8 @@ done
 exits_with 0 nodestage wait
 exits_with 0 srun nodestage wait --quiet BIG
 SCRIPT
-    sleep 2
+    wait_until 20 job_has_output "$JOBID" "not yet"
+    sleep 0.5
     [[ $(job_output "$JOBID") != *"code 0 of nodestage wait big"* ]]
     let_go
     wait_until 20 job_ended "$JOBID"
@@ -138,11 +138,11 @@ $EXITS
 echo begun
 exits_with 0 nodestage wait big && diff -r ~/big \$NODESTAGE_DATASET_BIG && echo whole
 SCRIPT
-    sleep 1
+    wait_until 20 on n1 pgrep -u alice -x nodestage
     cluster daemon kill n1
     sleep 2.5
     cluster daemon start n1
-    sleep 1
+    sleep 0.5
     [[ $(job_output "$JOBID") != *code* ]]
     let_go
     wait_until 20 job_ended "$JOBID"

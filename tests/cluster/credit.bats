@@ -129,11 +129,12 @@ started() {
     [[ $(job_state "$1") == RUNNING ]]
 }
 
-# looks_at JOB NODE: as one who only looks there, and who has begun to when this returns.
+# looks_at JOB NODE: as one who only looks there, and who waits when this returns.
 looks_at() {
     wait_until 20 started "$1"
     as alice env NODESTAGE_OBSERVER=1 srun --jobid="$1" --overlap -N1 -n1 -w "$2" sleep 300 3>&- &
-    wait_until 20 on "$2" pgrep -u alice -fx 'sleep 300'
+    wait_until 20 on "$2" pgrep -f "^slurmstepd: \[$1\.0\]"
+    sleep 0.5  # until it has asked the daemon, which leaves no trace
 }
 
 @test "killed while it asks: the next daemon asks on; killed after its update to Slurm: never again" {

@@ -37,10 +37,15 @@ cluster_down() {
     cluster leftovers
 }
 
-# on_node HOST USER CMD...: as `cluster exec`, without its shell. The state directory is that of lib/common.bash; without a
-# cluster that runs, `cluster exec` says so.
+# state_dir: sets `state` to the state directory, which is that of lib/common.bash.
+state_dir() {
+    state=${NODESTAGE_CLUSTER_DIR:-/var/tmp/nodestage-cluster}/${NODESTAGE_CLUSTER:-main}
+}
+
+# on_node HOST USER CMD...: as `cluster exec`, without its shell. Without a cluster that runs, `cluster exec` says so.
 on_node() {
-    local state=${NODESTAGE_CLUSTER_DIR:-/var/tmp/nodestage-cluster}/${NODESTAGE_CLUSTER:-main}
+    local state
+    state_dir
     if [[ -e $state/running ]]; then
         "$state/enter" "$state" "$@"
     else
@@ -67,9 +72,14 @@ slurm_release() {
     slurm_version | cut -d. -f1,2
 }
 
-# nodes: the names of all nodes.
+# nodes: the names of all nodes, as `cluster hosts` prints them.
 nodes() {
-    cluster hosts | grep -v '^ctl$'
+    local state number
+    state_dir
+    for ((number = 1; ; ++number)); do
+        [[ -d $state/hosts/n$number ]] || break
+        echo "n$number"
+    done
 }
 
 # wait_until SECONDS CMD...: polls CMD until it succeeds, less often after some time; fails, naming CMD, after four times as
@@ -148,12 +158,14 @@ job_is() {
     poll_job 0 "$1" "$2"
 }
 
+# Runs on the controller. An array task's StdOut names its own file; a job that never started has none.
+readonly PRINT_OUTPUT='
+files=$(scontrol --oneliner show job "$1" | grep -oP "(?<=^| )StdOut=\K\S*" | sort -u)
+for file in $files; do [ ! -e "$file" ] || cat -- "$file"; done'
+
 # job_output ID: its standard output (of all tasks of an array), as root reads it.
 job_output() {
-    local files
-    # An array task's StdOut names its own file; a job that never started has none.
-    files=$(job_field "$1" StdOut | sort -u)
-    output_in "$files"
+    on ctl sh -c "$PRINT_OUTPUT" sh "$1"
 }
 
 # output_in "FILE...": what is in them.
@@ -172,12 +184,15 @@ job_has_output() {
     [[ $(job_output "$1") == *"$2"* ]]
 }
 
-# figures ID FIELD: of the items in the job's report, one line "NODE VALUE" for each node; sum ID FIELD: of all nodes.
+# figures ID FIELD: of the items in the report of a job that has ended, one line "NODE VALUE" for each node; sum ID FIELD: of
+# all nodes. A test asks the nodes once, with the step that it takes.
 figures() {
-    as alice nodestage report "$1" --json | python3 -c '
+    local report=$BATS_TEST_TMPDIR/report-$1
+    [[ -s $report ]] || as alice nodestage report "$1" --json >"$report" || return 1
+    python3 -c '
 import json, sys
 for node in json.load(sys.stdin):
-    print(node["node"], sum(item[sys.argv[1]] for item in node["items"]))' "$2"
+    print(node["node"], sum(item[sys.argv[1]] for item in node["items"]))' "$2" <"$report"
 }
 
 sum() {
@@ -308,6 +323,12 @@ node_remains() {
     ' sh "${places[@]}"
 }
 
+all_idle() {
+    local states
+    states=$(on ctl sinfo --noheader --Node --partition=debug --format=%T)
+    [[ -n $states && ! ${states//idle/} =~ [^[:space:]] ]]
+}
+
 all_clean() {
     local node
     for node in $(nodes); do
@@ -318,7 +339,7 @@ all_clean() {
 # assert_idle_clean [SECONDS]: every node idle and not drained, and clean, within SECONDS (15).
 assert_idle_clean() {
     local seconds=${1:-15} node
-    cluster wait-idle "$seconds" || return 1
+    wait_until "$seconds" all_idle || cluster wait-idle 1 || return 1
     if ! wait_until "$seconds" all_clean; then
         for node in $(nodes); do
             node_remains "$node" | sed "s/^/$node: /" >&2
@@ -348,20 +369,21 @@ block() {
     cat "$blocks/$(awk -F '\t' -v name="$1" '$3 == "site" && $4 == name { print $1 }' "$blocks/index")"
 }
 
+# Runs on a node.
+readonly RELOAD='
+reloads() { grep -c "was read again" /var/log/nodestage/nodestaged.log; }
+before=$(reloads) looks=0
+cat >/etc/nodestage/nodestaged.toml && kill -HUP "$(cat /.harness/nodestaged.pid)" || exit 1
+until [ "$(reloads)" -gt "$before" ]; do
+    looks=$((looks + 1))
+    [ "$looks" -lt 400 ] || { echo "$(hostname): nodestaged did not read its configuration again" >&2; exit 1; }
+    sleep 0.05
+done'
+
 # reload_daemons TEXT [NODE...]: the daemons of these nodes, or of all, take it as their whole configuration, by SIGHUP.
 reload_daemons() {
-    local node before
+    local node
     for node in ${2:-$(nodes)} "${@:3}"; do
-        before=$(reloads "$node")
-        on "$node" sh -c 'cat >/etc/nodestage/nodestaged.toml && kill -HUP "$(cat /.harness/nodestaged.pid)"' <<<"$1"
-        wait_until 5 reloaded "$node" "$before"
+        on "$node" sh -c "$RELOAD" <<<"$1" || return 1
     done
-}
-
-reloads() {
-    on "$1" grep -c 'was read again' /var/log/nodestage/nodestaged.log || true
-}
-
-reloaded() {
-    (($(reloads "$1") > $2))
 }

@@ -291,8 +291,7 @@ journal() {
     on_node n1 alice nodestage recover "$id" out-of-it
     [ "$(as alice cat out-of-it/res/f)" = kept ]
     on n1 pkill -CONT -x bindfs || true
-    sleep 1
-    on n1 umount /mnt/stuck
+    wait_until 20 on n1 umount /mnt/stuck
     assert_idle_clean 30
 }
 
@@ -530,9 +529,11 @@ many_held() {
     done
     all_asked() { [ "$(on n1 grep -cE 'job=1[0-9]{6}\.0 .*recovery to /mnt/crowd' /var/log/nodestage/nodestaged.log)" = 30 ]; }
     wait_until 30 all_asked
-    sleep 1
+    four_work() { [ "$(on n1 pgrep -cx -u alice nodestage-worke)" = 4 ]; }
+    wait_until 20 four_work
+    sleep 0.5
     on n1 pgrep -a nodestage-worke
-    [ "$(on n1 pgrep -cx -u alice nodestage-worke)" = 4 ]
+    four_work
     on n1 pkill -CONT -x bindfs
     wait
     [ "$(on ctl sh -c 'cat /project/crowd/*/res' | grep -cx kept)" = 30 ]

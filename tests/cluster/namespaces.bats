@@ -8,8 +8,13 @@ load helpers
 
 export NODESTAGE_CLUSTER=namespaces
 
+has_namespaces() {
+    dpkg --compare-versions "$(slurmd -V | grep -oE '[0-9]+\.[0-9]+' | head -n 1)" ge 25.11
+}
+
 setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
+    has_namespaces || return 0
     cluster_up --nodes=2
     as alice bash -eus <<'SETUP'
 mkdir tree
@@ -19,12 +24,12 @@ SETUP
 }
 
 teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
+    [[ -n ${NODESTAGE_STAGE:-} ]] && has_namespaces || return 0
     cluster_down
 }
 
 setup() {
-    dpkg --compare-versions "$(slurm_release)" ge 25.11 || skip "Slurm $(slurm_release) has no namespace/linux"
+    has_namespaces || skip "$(slurmd -V) has no namespace/linux, which came with 25.11"
 }
 
 # namespaces FILTER...: Slurm has the recipe of docs/sites.md, with its namespace.yaml through that filter.

@@ -14,8 +14,9 @@ readonly SIZE=$((16 << 20))
 
 # settings [LINE...]: of the daemons, with more lines of [relay]. The file system of the cluster's /home stands for one that
 # the network serves, and so does FUSE. It may be a fast one, so it is relayed whatever it gives, unless SITE_RATE is set.
+# A process that waits for a processor is not taken for one that stands still, but with short_settings.
 settings() {
-    printf '%s\n' '[relay]' 'least_bytes = "1MiB"' 'window = "256MiB"' 'silence_wait = 2' 'patience = 4' \
+    printf '%s\n' '[relay]' 'least_bytes = "1MiB"' 'window = "256MiB"' 'silence_wait = 60' 'patience = 60' \
         'answer_wait = 20' "site_rate = \"${SITE_RATE:-0GiB}\"" \
         "file_systems = [\"$(on n1 findmnt -n -o FSTYPE -T /home/alice)\", \"fuse\"]" "$@"
 }
@@ -73,6 +74,10 @@ teardown() {
         on "$node" test -S /run/nodestage/nodestaged.sock || cluster daemon start "$node"
     done
     as alice scancel --user=alice
+}
+
+short_settings() {
+    settings | sed 's/^silence_wait =.*/silence_wait = 2/; s/^patience =.*/patience = 4/'
 }
 
 # What was halted goes on, and no source is slow any more.
@@ -218,8 +223,6 @@ SCRIPT
 }
 
 @test "the file system of two nodes stands still in the middle: they do not notice" {
-    # A process that waits for a processor is not taken for one that stands still.
-    reload_daemons "$(settings | sed 's/^\(silence_wait\|patience\) =.*/\1 = 120/')"
     slow_job 3 1600k
     chain "$ID"
     local node
@@ -227,10 +230,10 @@ SCRIPT
     for node in "${REST[@]}"; do wait_until 40 read_on "$node" "$ID" "$SIZE"; done
     for node in "${REST[@]}"; do on "$node" pkill -CONT -x bindfs; done
     is_whole "$ID" 3
-    reload_daemons "$(settings)"
 }
 
 @test "the file system stands still for all, three times as long as any limit: still one of them reads" {
+    reload_daemons "$(short_settings)"
     slow_job 3
     wait_until 20 read_on n3 "$ID" $((6 << 20))
     for node in $(nodes); do on "$node" pkill -STOP -x bindfs; done
@@ -238,6 +241,7 @@ SCRIPT
     for node in $(nodes); do on "$node" pkill -CONT -x bindfs; done
     is_whole "$ID" 3
     (($(sum "$ID" bytes_from_storage) <= SIZE + 3 * (2 << 20) + (1 << 20)))
+    reload_daemons "$(settings)"
 }
 
 @test "a relay process is killed on the first, the second or the last node: its node and the next read the rest" {
@@ -257,11 +261,13 @@ SCRIPT
 }
 
 @test "a relay process stands still on the second node: those behind it go on, and so does that node" {
+    reload_daemons "$(short_settings)"
     slow_job 3
     wait_until 20 read_on n3 "$ID" $((3 << 20))
     on n2 kill -STOP "$(relay_pid n2)"
     is_whole "$ID" 3
     assert_idle_clean 30
+    reload_daemons "$(settings)"
 }
 
 @test "the daemon of a node is killed in the middle and started again: the relay goes on" {
@@ -420,6 +426,7 @@ SCRIPT
 }
 
 @test "the file system stands still, longer than any limit: nobody else reads" {
+    reload_daemons "$(short_settings)"
     slow_dir_job
     chain "$ID"
     for node in $(nodes); do on "$node" pkill -STOP -x bindfs; done
@@ -427,6 +434,7 @@ SCRIPT
     for node in $(nodes); do on "$node" pkill -CONT -x bindfs; done
     is_whole "$ID" 3
     (($(sum "$ID" bytes_from_storage) <= SIZE + (1 << 20)))
+    reload_daemons "$(settings)"
 }
 
 @test "what cannot be read fails on each node in the words of a copy, and nothing is left" {

@@ -29,7 +29,9 @@ mkdir -p tree/a/b tree/empty; for i in $(seq 300); do echo "$i" >"tree/a/piece-$
 ln tree/a/piece-1 tree/hard; ln -s a/piece-2 tree/link
 mkdir slow; for i in 1 2 3; do head -c 300000 /dev/urandom >slow/$i; done
 python3 /project/make_wheels.py wheels
-python3 -m venv env; env/bin/pip install --quiet --no-index --find-links wheels shout
+/usr/bin/python3 -m venv --without-pip env
+PYTHONPATH=$(echo /usr/share/python-wheels/pip-*.whl) env/bin/python -m pip install --quiet --no-index \
+    --find-links wheels --find-links /usr/share/python-wheels pip shout
 SCRIPT
     on ctl sh -c 'cp -r /home/alice/tree /project/both; chmod -R a+rX /project/both'
 }

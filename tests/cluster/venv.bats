@@ -29,11 +29,11 @@ PYTHONPATH=$(echo /usr/share/python-wheels/pip-*.whl) envs/plain/bin/python -m p
 like_plain() {
     "${@:2}" "$1"
     cp -a envs/plain/lib/python3*/site-packages/{pip,shout}* "$1"/lib/python3*/site-packages
-    "$1/bin/python" - "$PWD/$1/bin" <<'PYTHON'
+    "$PWD/$1/bin/python" - "$1/bin" <<'PYTHON'
 import sys
 from pip._internal.operations.install.wheel import PipScriptMaker
 maker = PipScriptMaker(None, sys.argv[1])
-maker.executable, maker.variants, maker.set_mode = sys.argv[1] + '/python', {''}, True
+maker.variants, maker.set_mode = {''}, True
 maker.make_multiple([f'{name} = pip._internal.cli.main:main' for name in ('pip', 'pip3')] + ['shout = shout:main'])
 PYTHON
 }

@@ -145,7 +145,8 @@ TEST_CASE("a worker ends once the staging is over and no successor is there") {
   const Scratch scratch;
   const RelayFile file(scratch / "data", noise(3 * k_mib));
   RelayRow row(2);
-  row.start([](RelayOrder& order) { order.relay.silence_wait_s = 1; });
+  row[0].order.relay.silence_wait_s = 1;
+  row.start();
   row.ask(file);
   CHECK((read_slot(row[0], file.bytes.size()) == file.bytes));
   row[0].close();
