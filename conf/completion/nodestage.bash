@@ -163,7 +163,10 @@ _nodestage_stage() {
     _nodestage_values "$option" "$text"
     # bash's own word: only what follows the last "=" or ":" is replaced.
     [[ $word != [=:] ]] || word=''
-    if [[ -n ${typed+set} ]]; then
+    if [[ ${#found[@]} == 0 ]]; then
+        # bash must not go on with files of its own: what the value means is not in the directory that is completed.
+        compopt +o bashdefault +o default +o filenames +o noquote 2>/dev/null
+    elif [[ -n ${typed+set} ]]; then
         # Words need no quotes, and what is before them has its own.
         COMPREPLY=("${found[@]/#/"${word%"$typed"}"}")
         compopt +o filenames 2>/dev/null

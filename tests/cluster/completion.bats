@@ -118,6 +118,37 @@ offered() {
     [ ! -e made ]
 }
 
+# Each value of each option goes on with a name that another user has made. Slurm's own completion has bash go on with
+# files where it offers nothing.
+@test "attack: no value of any option of staging runs a command that is the name of a file" {
+    local names=('$(touch pwned)' '`touch pwned`' ';touch pwned;' "';touch pwned;'" '";touch pwned;"' $'\ntouch pwned\n') forms key i quote lines
+    for i in "${!names[@]}"; do
+        mkdir "d$i"
+        touch "d$i/${names[i]}"
+    done
+    forms=(--stage-dataset= --stage-dataset=a: --stage-venv= --stage-venv=v: --stage-out= --stage-out=r: --stage-wait=)
+    for key in $(accepted dataset); do forms+=("--stage-dataset=a:b,$key="); done
+    for key in $(accepted venv); do forms+=("--stage-venv=v,$key="); done
+    for key in $(accepted out); do forms+=("--stage-out=r:o,$key="); done
+    [ "${#forms[@]}" -gt 25 ]
+    printf '%s\n' '_mine() { return 0; }' 'complete -o bashdefault -o default -F _mine sbatch' >"$BATS_TEST_TMPDIR/mine"
+    export SLURM_COMPLETION=$BATS_TEST_TMPDIR/mine
+    for SHELL_HERE in bash zsh fish; do
+        type -P "$SHELL_HERE" >/dev/null || continue
+        for quote in '' '"' "'"; do
+            [[ -z $quote || $SHELL_HERE == bash ]] || continue
+            for i in "${!names[@]}"; do
+                lines=()
+                # With or without a quote that the shell has closed, the rest of the line closes what is open.
+                for form in "${forms[@]}"; do lines+=("sbatch ${form/=/=$quote}d$i/^${quote:+$quote #$quote}"); done
+                typed "$SHELL_HERE" "${lines[@]}" "sbatch the-end" >"$BATS_TEST_TMPDIR/typed"
+                echo "$SHELL_HERE, quote $quote: ${names[i]}"
+                [ ! -e pwned ]
+            done
+        done
+    done
+}
+
 @test "fish: files, keys and their values, verbs and options" {
     SHELL_HERE=fish
     everywhere

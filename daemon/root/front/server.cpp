@@ -24,6 +24,7 @@ constexpr std::size_t k_most_unsent_of_root = std::size_t{64} << 20;
 constexpr std::chrono::milliseconds k_users_share{5};
 constexpr int k_backlog = 1024;
 constexpr int k_most_accepted = 256;
+constexpr std::chrono::seconds k_full_pause{1};
 
 Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
@@ -41,6 +42,23 @@ bool somebody_listens(const sockaddr_un& address) {
 
 }  // namespace
 
+// What is not accepted yet, and what is open, is closed as all connections are.
+Server::~Server() {
+  for (const Fd& listener : listeners_) {
+    loop_.forget(listener.get());
+    for (int i = 0; i < k_backlog; ++i) {
+      Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!fd) break;
+      accept_packets(fd.get());
+      closer_.close(std::move(fd));
+    }
+  }
+  for (auto& [id, connection] : connections_) {
+    loop_.forget(connection.fd.get());
+    closer_.close(std::move(connection.fd));
+  }
+}
+
 Status Server::listen(const std::string& path) {
   TRY(listen_at(path, 0666));
   return listen_at(root_socket(path), 0600);
@@ -53,22 +71,39 @@ Status Server::listen_at(const std::string& path, std::uint32_t mode) {
   Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener ||
       ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::chmod(path.c_str(), mode) != 0 || ::listen(listener.get(), k_backlog) != 0) {
+      ::chmod(path.c_str(), mode) != 0) {
     return system_error(path);
   }
-  const int fd = listeners_.emplace_back(std::move(listener)).get();
-  return loop_.watch(fd, [this, fd] { accept_all(fd); });
+  refuse_descriptors(listener.get());
+  if (::listen(listener.get(), k_backlog) != 0) return system_error(path);
+  return watch_listener(listeners_.emplace_back(std::move(listener)).get());
+}
+
+Status Server::watch_listener(int listener) {
+  return loop_.watch(listener, [this, listener] { accept_all(listener); });
 }
 
 // Bounded: callers may connect as fast as they are accepted.
 void Server::accept_all(int listener) {
+  if (closer_.is_full() && listener == listeners_.front().get()) {
+    log_refusal("users",
+                "nobody is accepted while this many connections cannot be closed: " +
+                    std::to_string(closer_.children()) +
+                    " processes (nodestaged-end) wait for file systems that do not answer");
+    loop_.forget(listener);
+    loop_.after(k_full_pause, [this, listener] { static_cast<void>(watch_listener(listener)); });
+    return;
+  }
   for (int i = 0; i < k_most_accepted; ++i) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) return;
+    accept_packets(fd.get());
     ucred peer{};
     socklen_t size = sizeof peer;
     if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
       admit(std::move(fd), peer.uid);
+    else
+      closer_.close(std::move(fd));
   }
 }
 
@@ -80,7 +115,7 @@ void Server::admit(Fd fd, std::uint32_t uid) {
   if (!crowd && connections_.size() >= most) make_room(uid);
   if ((crowd || connections_.size() >= most) && uid != 0) {
     log_refusal("uid=" + std::to_string(uid), "too many connections");
-    return;
+    return closer_.close(std::move(fd));
   }
   const std::uint64_t id = next_++;
   Connection& connection = connections_[id];
@@ -156,16 +191,16 @@ void Server::serve_users() {
 
 void Server::answer(std::uint64_t id) {
   Connection& connection = connections_.at(id);
-  static std::string packet(k_max_message_bytes + 1, '\0');  // one thread, one buffer
-  const ssize_t count = ::recv(connection.fd.get(), packet.data(), packet.size(), MSG_DONTWAIT);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0 || connection.asked) return close(id);
+  const Packet packet = take_packet(connection.fd.get());
+  if (packet.kind == Packet::Kind::none) return;
+  if (packet.kind == Packet::Kind::with_descriptors)
+    log_refusal("uid=" + std::to_string(connection.uid), "descriptors with a request");
+  const bool is_request = packet.kind == Packet::Kind::plain && !packet.bytes.empty();
+  if (!is_request || connection.asked) return close(id);
   connection.asked = true;
   loop_.cancel(*connection.deadline);
-  const auto bytes = static_cast<std::size_t>(count);
-  const Ticket ticket =
-      handle_request(jobs_, connection.uid, std::string_view(packet).substr(0, bytes),
-                     [this, id](const Message& message) { send(id, message); });
+  const Ticket ticket = handle_request(jobs_, connection.uid, packet.bytes,
+                                       [this, id](const Message& message) { send(id, message); });
   connection.ticket = ticket;
 }
 
@@ -255,6 +290,7 @@ void Server::close(std::uint64_t id) {
   if (--account->second.connections == 0) accounts_.erase(account);
   if (connection.deadline) loop_.cancel(*connection.deadline);
   if (connection.ticket != 0) jobs_.leave(connection.ticket);
+  closer_.close(std::move(connection.fd));
 }
 
 }  // namespace nodestage

@@ -6,6 +6,7 @@
 //  - Root's requests are answered as they come. Users' requests take turns by user, for a few
 //    milliseconds at a time.
 //  - What is kept for callers that do not read is limited per user.
+//  - No descriptor that a user sends is released here (connection_closer.hpp).
 //  - Where all users together have too much of something, the user who has the most of it gives
 //  way.
 #pragma once
@@ -20,6 +21,7 @@
 
 #include "common/settings/config.hpp"
 #include "common/wire/protocol.hpp"
+#include "daemon/root/basis/connection_closer.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/jobs/jobs.hpp"
 
@@ -30,6 +32,7 @@ class Server {
   // At most `descriptors` connections are open at once, whatever daemon.max_connections is.
   Server(Loop& loop, const Config& config, Jobs& jobs, std::size_t descriptors)
       : loop_(loop), config_(config), jobs_(jobs), descriptors_(descriptors) {}
+  ~Server();
 
   // Binds the socket (mode 0666; the table of requests decides which caller may ask for what) and
   // root's beside it (0600, common/wire/daemon_client.hpp). Replaces a socket without a listener,
@@ -54,6 +57,7 @@ class Server {
   using Accounts = std::map<std::uint32_t, Account>;  // by uid
 
   Status listen_at(const std::string& path, std::uint32_t mode);
+  Status watch_listener(int listener);
   void accept_all(int listener);
   void admit(Fd fd, std::uint32_t uid);
   void make_room(std::uint32_t uid);
@@ -72,7 +76,8 @@ class Server {
   const Config& config_;
   Jobs& jobs_;
   std::size_t descriptors_;
-  std::vector<Fd> listeners_;
+  ConnectionCloser closer_{loop_};
+  std::vector<Fd> listeners_;  // users', root's
   std::map<std::uint64_t, Connection> connections_;
   Accounts accounts_;
   std::uint64_t next_ = 1;

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "common/text/human.hpp"
+#include "daemon/root/basis/connection_closer.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/refusal_log.hpp"
 #include "daemon/root/nodes/signer.hpp"
@@ -92,6 +93,7 @@ void Peers::start_signer() {
     log::error("{}", system_error("socketpair").what);
   const Fd of_signer(ends[0]);
   to_signer_ = Fd(ends[1]);
+  for (const int end : ends) refuse_descriptors(end);
   auto helper = Helper::start(
       loop_,
       [user = config_.peer.user, places = key_places(config_)] { return run_signer(user, places); },

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "daemon/root/basis/connection_closer.hpp"
 #include "daemon/root/basis/log.hpp"
 
 namespace nodestage {
@@ -18,6 +19,7 @@ Result<Ends> make_ends() {
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return system_error("socketpair");
+  refuse_descriptors(ends[0]);  // nothing comes back
   return Ends{Fd(ends[0]), Fd(ends[1])};
 }
 

@@ -8,6 +8,7 @@
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/wire/peer_channel.hpp"
+#include "daemon/root/basis/connection_closer.hpp"
 #include "daemon/root/basis/log.hpp"
 
 namespace nodestage {
@@ -32,6 +33,7 @@ Result<std::unique_ptr<Helper>> Helper::start(Loop& loop, const Body& body, cons
     return system_error("socketpair");
   Fd ours(ends[0]);
   const Fd theirs(ends[1]);
+  for (const int end : ends) refuse_descriptors(end);
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
   const auto life = [&] { return be_the_child(body, theirs.get(), to_other.get(), null.get()); };
