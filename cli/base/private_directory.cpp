@@ -155,9 +155,9 @@ Result<std::string> mark_of(int directory_fd) {
 }
 
 Result<PrivateDirectory> PrivateDirectory::make(PrivateKind kind, const std::string& parent) {
-  constexpr int k_tries = 100;
+  constexpr int k_name_tries = 100;
   TRY_ASSIGN(const std::string place, private_parent(parent));
-  for (int i = 0; i < k_tries; ++i) {
+  for (int i = 0; i < k_name_tries; ++i) {
     std::string path = (place + "/").append(private_prefix(kind)) + "XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) return not_made(path);
     auto fd = open_made(path);

@@ -23,7 +23,7 @@ using namespace nodestage;
 namespace {
 
 constexpr int k_linger_s = 30;
-constexpr std::uint32_t k_attacker = 1001;
+constexpr std::uint32_t k_sender = 1001;
 
 template <typename Address>
 const sockaddr* any(const Address& address) {
@@ -61,7 +61,7 @@ struct Attacker {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     path.copy(address.sun_path, path.size());
-    REQUIRE(::seteuid(k_attacker) == 0);
+    REQUIRE(::seteuid(k_sender) == 0);
     const bool is_connected = ::connect(fd.get(), any(address), sizeof address) == 0;
     REQUIRE(::seteuid(0) == 0);
     REQUIRE(is_connected);
