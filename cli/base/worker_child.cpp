@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,6 +38,26 @@ void drop_capabilities() {
   ::syscall(SYS_capset, &header, none);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NODESTAGE_IS_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define NODESTAGE_IS_SANITIZED
+#endif
+#endif
+
+// As much as the daemon's workers get by default, which have a cgroup for it. What is only reserved
+// does not count. A sanitizer takes terabytes.
+void bound_memory() {
+#ifndef NODESTAGE_IS_SANITIZED
+  constexpr rlim_t k_most = rlim_t{4} << 30;
+  rlimit data{};
+  if (::getrlimit(RLIMIT_DATA, &data) != 0 || data.rlim_cur <= k_most) return;
+  data.rlim_cur = k_most;
+  ::setrlimit(RLIMIT_DATA, &data);
+#endif
+}
+
 // Leaves the group. What that received before was for the parent.
 void leave_group() {
   ::setsid();
@@ -51,6 +72,7 @@ Status become_worker(const std::string& program, pid_t parent) {
   leave_group();
   TRY(reset_process());
   drop_capabilities();
+  bound_memory();
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return system_error("no_new_privs");
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent)
     return Error{ESRCH, "its parent has exited"};

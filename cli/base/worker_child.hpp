@@ -1,7 +1,8 @@
 // WorkerChild: a nodestage-worker that this process runs for its own user, with the same
 // descriptors, privileges (none) and messages as from the daemon: common/wire/worker_order.hpp.
 //
-// It has no limit of rate or time, and admits itself to the disk. It dies with this process.
+// It has no limit of rate or time, admits itself to the disk, and can take 4 GiB of memory. It dies
+// with this process.
 #pragma once
 
 #include <string>

@@ -22,6 +22,7 @@
 #include "daemon/worker/deliver/pack.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 
 namespace nodestage {
 namespace {
@@ -82,7 +83,7 @@ class Packing {
     Status written;
     std::atomic<int> left = 2;
     std::thread reading([&, into = std::move(tar.write)]() mutable {
-      packed = pack(std::move(into), mtime);
+      packed = pack(std::move(into), to, mtime);
       --left;
     });
     std::thread writing([&] {
@@ -112,10 +113,13 @@ class Packing {
   }
 
  private:
-  Status pack(Fd into, std::optional<std::int64_t> mtime) {
+  Status pack(Fd into, int file, std::optional<std::int64_t> mtime) {
     TRY_ASSIGN(const auto archive, Pack::begin(into.get(), ".tar", 1, "", report_));
     archive->make_reproducible(mtime);
     archive->look_at_links(links_, out_links_);
+    archive->keep_growing();
+    archive->keep_modes();
+    TRY(archive->leave_out_file(file));
     Status done = archive->contents(std::move(directory_), "");
     if (done) done = archive->finish();
     if (!done) writer_->stop();
@@ -154,6 +158,8 @@ std::string advice(int code) {
       return "Check that you can read the whole directory and write to the path of -o.";
     case EEXIST:
       return "--force replaces it.";
+    case k_was_changed:
+      return "Nothing was left behind; pack it when nothing writes to it any more.";
     default:
       return "Nothing was left behind; try again.";
   }

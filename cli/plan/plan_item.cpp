@@ -195,6 +195,8 @@ bool are_files(const NewestChoice& choice) {
 Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
   TRY_ASSIGN(const DatasetSources sources, dataset_sources(item));
   Unpacking wanted(item);
+  wanted.is_match = sources.is_group;
+  if (!sources.note.empty()) plan.advice.push_back(sources.note);
   if (sources.newest) {
     plan.newest = names_of(*sources.newest);
     plan.newest_among = sources.newest->among;

@@ -11,6 +11,7 @@
 #include "common/text/archive_names.hpp"
 #include "common/text/did_you_mean.hpp"
 #include "common/text/glob_text.hpp"
+#include "common/text/human.hpp"
 #include "common/text/name_pattern.hpp"
 #include "common/text/path_names.hpp"
 
@@ -107,6 +108,28 @@ Error no_output_source(const std::string& source, const std::string& target) {
   return not_below("the source", source, advice);
 }
 
+// Longer ones exist, but no call of the system takes them. What a pattern matches may be shorter.
+Status check_length(const std::string& path, const OptionPart& part, TextPlace& at) {
+  constexpr std::size_t k_most_path = 4095;  // PATH_MAX, with its NUL
+  constexpr std::size_t k_most_name = 255;   // NAME_MAX
+  if (is_glob(path)) return {};
+  const TextPlace before = std::exchange(at, part.place);
+  if (path.size() > k_most_path)
+    return Error{ENAMETOOLONG, "a path of " + human_count(path.size()) +
+                                   " bytes is too long: the system takes at most " +
+                                   human_count(k_most_path)};
+  for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = path.find('/', begin);
+    const std::size_t size = std::min(end, path.size()) - begin;
+    if (size > k_most_name)
+      return Error{ENAMETOOLONG, "a name of " + human_count(size) +
+                                     " bytes in a path is too long: a file system takes at most " +
+                                     human_count(k_most_name)};
+  }
+  at = before;
+  return {};
+}
+
 Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place, TextPlace& at) {
   TRY_ASSIGN(const OptionCut cut, cut_option(text, at, Option<DatasetItem>::example));
   DatasetItem item;
@@ -115,8 +138,10 @@ Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place
     return wrong_form("no source is named", Option<DatasetItem>::example);
   TRY(check_braces(cut.paths[0], at));
   TRY_ASSIGN(item.source, absolute_path(cut.paths[0].text, place));
+  TRY(check_length(item.source, cut.paths[0], at));
   if (cut.paths.size() == 2) {
     TRY_ASSIGN(item.destination, read_destination(cut, text, at));
+    TRY(check_length(item.destination, cut.paths[1], at));
   }
   TextPlace newest;
   TextPlace storage;
@@ -158,8 +183,10 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
   if (!are_below(source) || (!is_marked_below && is_in_a_home(source)))
     return no_output_source(cut.paths[0].text, cut.paths[1].text);
   item.source = tidy_path(source);
+  TRY(check_length(item.source, cut.paths[0], at));
   TRY(check_variables(cut.paths[1], text, at));
   TRY_ASSIGN(item.target, absolute_path(cut.paths[1].text, place));
+  TRY(check_length(item.target, cut.paths[1], at));
   if (Status pattern = check_pattern(item.target); !pattern) {
     return wrong_form("the target '" + item.target + "' has " + pattern.error().what,
                       Option<OutputItem>::example);
@@ -191,8 +218,10 @@ Result<VenvItem> read_venv(std::string_view text, const SubmitPlace& place, Text
   TRY(check_variables(cut.paths[0], text, at));
   if (cut.paths[0].text.empty()) return wrong_form("no source is named", Option<VenvItem>::example);
   TRY_ASSIGN(item.source, absolute_path(cut.paths[0].text, place));
+  TRY(check_length(item.source, cut.paths[0], at));
   if (cut.paths.size() == 2) {
     TRY_ASSIGN(item.destination, read_destination(cut, text, at));
+    TRY(check_length(item.destination, cut.paths[1], at));
   }
   if (!is_venv_path(item.destination)) {
     return wrong_form(

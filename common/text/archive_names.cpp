@@ -137,6 +137,31 @@ std::string whole_archive(std::string_view path) {
   return std::string(found == endings.end() ? std::string_view() : path.substr(0, *found));
 }
 
+std::string whole_zip(std::string_view path) {
+  path.remove_prefix(path.rfind('/') + 1);
+  const std::size_t dot = path.rfind(".z");
+  if (dot == std::string_view::npos || dot == 0) return {};
+  const std::string_view number = path.substr(dot + 2);
+  if (!is_digits(number) || number.size() < 2 || number.size() > 3) return {};
+  return std::string(path.substr(0, dot)) + ".zip";
+}
+
+bool PartName::is_like(const PartName& other) const {
+  return whole == other.whole && joint == other.joint &&
+         is_digits(number) == is_digits(other.number);
+}
+
+std::optional<PartName> part_name(std::string_view path) {
+  path.remove_prefix(path.rfind('/') + 1);
+  const std::string whole = whole_archive(path);
+  if (whole.empty()) return {};
+  const std::string_view ending = path.substr(whole.size());
+  const bool has_digits = is_digits(ending.substr(ending.size() - 1));
+  const std::size_t number =
+      has_digits ? ending.find_last_not_of("0123456789") + 1 : ending.size() - 2;
+  return PartName{whole, std::string(ending.substr(0, number)), std::string(ending.substr(number))};
+}
+
 bool is_part_name(std::string_view path) { return !part_endings(path).empty(); }
 
 }  // namespace nodestage

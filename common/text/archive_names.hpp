@@ -1,6 +1,7 @@
 // Knows what archives a file's name promises, by the suffixes in the tables of formats.hpp.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,22 @@ Status check_written_archive(std::string_view suffix);
 // Returns "data.tar.gz" for "data.tar.gz.part01", "data.tar.gz.aa", and "data.tar.gz.003": the
 // archive that a file is one part of, by its name. "" for any other name.
 std::string whole_archive(std::string_view path);
+
+// Returns the archive of which "data.z01" is a part, "data.zip"; "" for any other name.
+std::string whole_zip(std::string_view path);
+
+// What the names of all parts of one archive have before and after the archive's: "t.tar.part01"
+// has ".part", then two digits. Among the names of parts, those that sort before others come first.
+struct PartName {
+  std::string whole;  // without a directory
+  std::string joint;  // ".part"
+  std::string number;
+
+  // Whether both are parts of one archive, in one kind of names.
+  [[nodiscard]] bool is_like(const PartName& other) const;
+};
+// Empty for what is no part, by whole_archive().
+std::optional<PartName> part_name(std::string_view path);
 
 // Returns whether a name ends as those of parts do: "x.part01", "x.003".
 bool is_part_name(std::string_view path);

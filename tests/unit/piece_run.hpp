@@ -40,6 +40,7 @@ class PieceRun {
   unsigned threads = 3;
   bool is_by_content = true;  // readers are tested with archives of any name
   nodestage::ExtractRules rules;
+  nodestage::SettleRules settle = waits_for_nothing();
   std::uint64_t written_before = 0;  // by other sources of the same dataset
 
   // Builds "out1", "out2", … and tells the fault, "" for none.
@@ -54,7 +55,8 @@ class PieceRun {
     nodestage::Space space(dir.get(), allowance);
     nodestage::Unpacking wanted(item);
     wanted.is_by_content = is_by_content;
-    auto piece = nodestage::Piece::open(path, wanted, meter, {.threads = threads, .rules = rules});
+    auto piece = nodestage::Piece::open(path, wanted, meter,
+                                        {.threads = threads, .rules = rules, .settle = settle});
     if (!piece) return piece.error().text();
     kind = piece->kind();
     name = piece->default_name();
@@ -81,6 +83,12 @@ class PieceRun {
   }
 
  private:
+  static nodestage::SettleRules waits_for_nothing() {
+    nodestage::SettleRules settle;
+    settle.young = nodestage::SettleRules::Time(0);
+    settle.wait = [](nodestage::SettleRules::Time) {};
+    return settle;
+  }
   std::string out_;
   int count_ = 0;
 };

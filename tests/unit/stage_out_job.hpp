@@ -118,6 +118,7 @@ class StageOutJob {
     order.node = "n1";
     order.directory = directory;
     order.outcome = nodestage::JobOutcome::success;
+    rules.young = nodestage::SettleRules::Time(0);
   }
 
   nodestage::OutputItem& ask(const std::string& source, const std::string& to) {
@@ -144,9 +145,10 @@ class StageOutJob {
       dup2(rate_fd.get(), k_worker_rate_fd);
     }
     const mode_t before = umask(022);
-    const int code = order.task == WorkerTask::push      ? run_push(order, request, rules)
-                     : order.task == WorkerTask::recover ? run_recover(order.recovery(), request)
-                                                         : run_stage_out(order.at_end(), request);
+    const int code = order.task == WorkerTask::push ? run_push(order, request, rules)
+                     : order.task == WorkerTask::recover
+                         ? run_recover(order.recovery(), request)
+                         : run_stage_out(order.at_end(), request, rules);
     umask(before);
     for (const int fd : {k_worker_status_fd, k_worker_directory_fd}) close(fd);
     if (order.keeps_list) {

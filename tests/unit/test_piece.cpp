@@ -1,5 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <mutex>
+#include <tuple>
+
 #include "common/request/destinations.hpp"
 #include "daemon/worker/piece/piece.hpp"
 #include "piece_run.hpp"
@@ -14,7 +18,85 @@ struct NamedRun : PieceRun {
   NamedRun() { is_by_content = false; }
 };
 
+// Changes its source a number of times, each time when all of it was read.
+struct ChangedRun : NamedRun {
+  ChangedRun() {
+    settle.young = std::chrono::hours(1);
+    settle.wait = [this](SettleRules::Time time) {
+      const std::lock_guard lock(mutex);
+      if (time != settle.between && times-- > 0) REQUIRE(shell(change) == 0);
+    };
+  }
+  std::string change;
+  int times = 0;
+  std::mutex mutex;
+};
+
 }  // namespace
+
+TEST_CASE("a source that is changed while it is read is read again, and then the fault names it") {
+  ChangedRun run;
+  REQUIRE(run.shell("seq 9 > f; mkdir t; seq 9 > t/f; tar cf t.tar t; tar czf t.tgz t") == 0);
+  for (const auto& [name, change, made] : {std::tuple("f", "echo more >> f", ""),
+                                           {"t.tar", "seq 5 > t/f; tar cf t.tar t", "t/f"},
+                                           {"t.tgz", "seq 7 > t/f; tar czf t.tgz t", "t/f"}}) {
+    CAPTURE(name);
+    run.change = change;
+    run.times = 2;
+    CHECK(run.build(run.scratch / name) == "");
+    CHECK(run.shell("cmp " + std::string(*made == '\0' ? "f" : made) + " " + run.out(made)) == 0);
+    run.times = 3;
+    const std::string fault = run.build(run.scratch / name);
+    CHECK(has(fault, std::string("/") + name +
+                         ": was being written: it was read 3 times, and changed each time"));
+  }
+  run.change = "cp t.tgz whole; truncate -s 0 t.tgz";
+  run.times = 1;
+  CHECK(has(run.build(run.scratch / "t.tgz"), "was being written"));
+  run.change = "chmod 600 f; ln f g";  // no change of the content
+  run.times = 1;
+  CHECK(run.build(run.scratch / "f") == "");
+}
+
+TEST_CASE("in a directory, a file that only grows is noted, and any other one is a fault") {
+  ChangedRun run;
+  REQUIRE(run.shell("mkdir d; seq 9 > d/log; head -c 40M /dev/zero > d/large") == 0);
+  run.change = "echo more >> d/log; echo more >> d/large";
+  run.times = 1;
+  CHECK(run.build(run.scratch / "d") == "");
+  CHECK(run.note == "");
+  CHECK(run.shell("diff -r d " + run.out()) == 0);
+  run.times = 100;
+  CHECK(run.build(run.scratch / "d") == "");
+  CHECK(run.note ==
+        "2 files were being written, and the copy has what was in each then: large and others");
+  run.change = "echo other > d/log";
+  run.times = 100;
+  CHECK(has(run.build(run.scratch / "d"), "/d/log: was being written"));
+}
+
+TEST_CASE("a checkpoint is copied, whatever its name is") {
+  NamedRun run;
+  REQUIRE(run.shell("mkdir a; echo 1 > a/data.pkl; echo 3 > a/version; zip -q0r z.pth.tar a; "
+                    "cp z.pth.tar model.zip; printf '\\200\\002}q' > p.pth.tar; "
+                    "printf '\\200\\004\\225' > n.tar; tar cf t.pth.tar a; rm a/version; "
+                    "zip -q0r x.zip a") == 0);
+  for (const std::string name : {"z.pth.tar", "p.pth.tar", "n.tar", "model.zip"}) {
+    CAPTURE(name);
+    CHECK(run.build(run.scratch / name) == "");
+    CHECK(run.kind == "file");
+    CHECK(run.name == name);
+    CHECK(run.note.starts_with("copied as it is: its content is a checkpoint ("));
+  }
+  for (const std::string name : {"t.pth.tar", "x.zip"}) {
+    CAPTURE(name);
+    CHECK(run.build(run.scratch / name) == "");
+    CHECK(run.shell("[ -e " + run.out("a/data.pkl") + " ]") == 0);
+  }
+  run.item.extract = Extract::yes;
+  CHECK(run.build(run.scratch / "z.pth.tar") == "");
+  CHECK(run.kind == "zip");
+}
 
 TEST_CASE("what is no archive is copied as it is") {
   NamedRun run;
@@ -91,7 +173,8 @@ TEST_CASE("a part of a split archive is always told to be one") {
   REQUIRE(
       run.shell("head -c 300K /dev/urandom > f; tar cf t.tar f; split -d -n 3 t.tar t.tar.part; "
                 "split -n 3 t.tar t.tar.; gzip -k t.tar; split -d -n 3 t.tar.gz t.tgz_part-; "
-                "7z a -v100k v.7z f > /dev/null; split -d -n 3 t.tar t.part") == 0);
+                "7z a -v100k v.7z f > /dev/null; split -d -n 3 t.tar t.part; rm t.tar; "
+                "zip -qs 100k s.zip f") == 0);
   for (const std::string name : {"t.tar.part00", "t.tar.part01", "t.tar.aa", "t.tar.ac",
                                  "t.tgz_part-00", "t.tgz_part-02", "v.7z.001", "v.7z.002"}) {
     CAPTURE(name);
@@ -99,7 +182,12 @@ TEST_CASE("a part of a split archive is always told to be one") {
     CHECK(has(fault, "is one part of an archive in several files\nJoin the parts"));
     CHECK_FALSE(has(fault, "eof="));
   }
-  CHECK(has(run.build(run.scratch / "v.7z.002"), "/v.7z.* > "));
+  CHECK(has(run.build(run.scratch / "v.7z.002"), "/v.7z.[0-9][0-9][0-9] > "));
+  REQUIRE(run.shell("touch t.tar.part7 t.tar.part1.md5 v.7z") == 0);
+  CHECK(has(run.build(run.scratch / "t.tar.part01"),
+            "/t.tar.part[0-9] " + run.scratch.path().string() + "/t.tar.part[0-9][0-9] > "));
+  CHECK(has(run.build(run.scratch / "v.7z.002"), "Beside it is "));
+  CHECK(has(run.build(run.scratch / "s.z01"), "is one part of a zip archive in several files"));
   run.item.extract = Extract::no;
   CHECK(run.build(run.scratch / "t.tar.aa") == "");
   // Nothing names an archive here: it is a file, until somebody says what it is.

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "common/os/fd.hpp"
-#include "daemon/worker/deliver/settled_file.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 #include "scratch.hpp"
 #include "stage_out_job.hpp"
 
@@ -48,6 +48,23 @@ TEST_CASE("who has a file open for writing, or mapped so, is seen") {
   ::munmap(mapped, 7);
   CHECK(writers_of(at.fd.get()) == Writers::none);
   CHECK(writers_of(-1) == Writers::unknown);
+}
+
+TEST_CASE("a source was whole if it looks the same when writers have had their pause") {
+  Looked at;
+  struct stat before {};
+  REQUIRE(::fstat(at.fd.get(), &before) == 0);
+  const auto has_held = [&] { return has_held_still(at.fd.get(), before, at.rules); };
+  at.rules.young = SettleRules::Time(0);
+  CHECK(has_held());
+  CHECK(at.waits == 0);
+  at.rules.young = std::chrono::hours(1);
+  CHECK(has_held());
+  CHECK(at.waits == 1);
+  CHECK(::link(at.path.c_str(), (at.path + "2").c_str()) == 0);
+  CHECK(has_held());
+  at.rules.wait = [&](SettleRules::Time) { at.write("other content"); };
+  CHECK_FALSE(has_held());
 }
 
 TEST_CASE("a file that was changed a moment ago is looked at once more after the tick") {

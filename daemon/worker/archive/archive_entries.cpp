@@ -12,6 +12,7 @@
 #include "common/wire/space_claim.hpp"
 #include "daemon/worker/archive/archive_end.hpp"
 #include "daemon/worker/archive/archive_fault.hpp"
+#include "daemon/worker/archive/seven_zip_header.hpp"
 #include "daemon/worker/archive/tar_header.hpp"
 #include "daemon/worker/archive/zip_record.hpp"
 
@@ -298,6 +299,7 @@ Status FileEntries::open() {
     TRY_ASSIGN(index_, read_zip_index(source_));
   }
   if (is_empty()) return {};
+  if (container_ == Container::seven_zip) TRY(check_seven_zip_header(source_));
   if (support_format(handle(), container_) != ARCHIVE_OK) return open_failed();
   archive_read_set_read_callback(handle(), [](archive*, void* self, const void** data) {
     return static_cast<FileEntries*>(self)->give_block(data);

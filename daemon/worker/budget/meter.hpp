@@ -56,4 +56,25 @@ class Meter {
   const std::atomic<bool>& stop_;
 };
 
+// The figures of an item, before a try that may have been in vain.
+class MeterMark {
+ public:
+  explicit MeterMark(Meter& meter)
+      : meter_(meter),
+        bytes_read_(meter.bytes_read),
+        bytes_written_(meter.bytes_written),
+        files_(meter.files) {}
+  void restore() const {
+    meter_.bytes_read = bytes_read_;
+    meter_.bytes_written = bytes_written_;
+    meter_.files = files_;
+  }
+
+ private:
+  Meter& meter_;
+  const std::uint64_t bytes_read_;
+  const std::uint64_t bytes_written_;
+  const std::uint64_t files_;
+};
+
 }  // namespace nodestage

@@ -12,6 +12,7 @@
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/file_sink.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 #include "daemon/worker/tree/xattrs.hpp"
 
 namespace nodestage {
@@ -143,13 +144,9 @@ class Copy {
   }
 
   [[nodiscard]] Error read_fault(int code) const {
-    const std::string name = shown(from_.name);
-    if (code == 0) {
-      return fault(EIO, name + ": became shorter while it was copied",
-                   "Do not write to a dataset while a job that uses it starts");
-    }
+    if (code == 0) return was_changed();  // it became shorter
     const char* for_key = advice_for_key(code);
-    return fault(code, name + ": cannot be read: " + std::strerror(code),
+    return fault(code, shown(from_.name) + ": cannot be read: " + std::strerror(code),
                  for_key != nullptr ? for_key : "Test it: cat FILE > /dev/null");
   }
   [[nodiscard]] Error write_fault(int code) const { return copy_fault(space_, from_.name, code); }

@@ -38,7 +38,8 @@ inline mode_t mode_of_copy(const struct stat& info) { return info.st_mode & 0177
 
 // Copies into `to`, which is empty and open for writing: data with holes (sharing blocks if the
 // file system can), then extended attributes, mode (without set-id bits), and mtime, then a checked
-// close.
+// close. The fault is was_changed() (settled_file.hpp) if the file became shorter; whether it was
+// changed otherwise is for the caller to ask.
 Status copy_file(const FileToCopy& from, Fd to, Meter& meter, Space& space);
 
 // The first step of copy_file for several threads with one file, made by one of them. Returns

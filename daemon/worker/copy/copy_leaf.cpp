@@ -17,6 +17,9 @@ namespace {
 // Parts of this size keep all threads busy with one file. Files below two parts are one.
 constexpr std::uint64_t k_part_bytes = 16ULL * 1024 * 1024;
 
+// In a tree with many files that are being written, most are read again at once.
+constexpr unsigned k_most_waits = 16;
+
 constexpr unsigned char k_link = DT_LNK;
 constexpr int k_open_copy = O_CREAT | O_EXCL | O_NOFOLLOW;
 
@@ -37,6 +40,14 @@ Error unreadable_source(const std::string& path, int code) {
       : code == ENOENT || code == ESTALE
           ? "Do not write to a dataset while a job that uses it starts"
           : "The job's user must be able to read all of it, or leave it out with exclude=");
+}
+
+Error changed_source(const std::string& path, const SettleRules& rules) {
+  return fault(k_was_changed,
+               shown(path) + ": was being written: it was read " + std::to_string(rules.reads) +
+                   " times, and changed each time",
+               "Submit the job when the file is complete, or write it under another name and "
+               "rename it when it is");
 }
 
 // A file whose copy is open.
@@ -60,6 +71,7 @@ struct CopyLeaf::OpenFile {
 struct CopyLeaf::LargeFile {
   OpenFile file;
   std::atomic<std::uint64_t> parts;
+  std::atomic<bool> is_cut_off = false;
 };
 
 class CopyLeaf::PartTask final : public TaskCrew::Task {
@@ -189,17 +201,25 @@ Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct
                 is_set ? FileToCopy::Mode::set : FileToCopy::Mode::to_set,
                 way_.xattrs,
                 &way_.meter.from_storage};
-  SourcePace& pace = hands_[at.thread].pace;
-  if (static_cast<std::uint64_t>(info.st_size) < 2 * k_part_bytes) {
-    const Fd copy = heard(file.to);
-    TRY(copy_file(file.source(pace), std::move(file.to), way_.meter, space_of(at.thread)));
-    announce(file, copy);
-    return link_others(path, info, at.thread);
+  const FileToCopy source = file.source(hands_[at.thread].pace);
+  TRY_ASSIGN(const bool is_shared, share_blocks(source, file.to.get(), way_.meter));
+  if (is_shared) return end_file(file, Read::whole, at.thread);
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size < 2 * k_part_bytes) {
+    TRY_ASSIGN(const Read read, read_range(file, {0, size}, at.thread));
+    return end_file(file, read, at.thread);
   }
-  TRY_ASSIGN(const bool is_shared, share_blocks(file.source(pace), file.to.get(), way_.meter));
-  if (is_shared) return end_file(file, at.thread);
   add_parts(at, std::move(file));
   return {};
+}
+
+Result<CopyLeaf::Read> CopyLeaf::read_range(const OpenFile& file, DataRange range,
+                                            unsigned thread) {
+  const Status copied = copy_range(file.source(hands_[thread].pace), file.to.get(), range,
+                                   way_.meter, space_of(thread));
+  if (copied) return Read::whole;
+  if (copied.error().code == k_was_changed) return Read::cut_off;
+  return copied.error();
 }
 
 // Adds the parts; the first is taken first.
@@ -207,7 +227,7 @@ void CopyLeaf::add_parts(At& at, OpenFile file) {
   const auto size = static_cast<std::uint64_t>(file.info.st_size);
   const std::uint64_t count = (size + k_part_bytes - 1) / k_part_bytes;
   CopiedDirectories::begin_part(file.directory);
-  const std::shared_ptr<LargeFile> large(new LargeFile{std::move(file), count});
+  const std::shared_ptr<LargeFile> large(new LargeFile{std::move(file), count, false});
   for (std::uint64_t i = count; i-- > 0;) {
     const DataRange range{i * k_part_bytes, std::min(size, (i + 1) * k_part_bytes)};
     at.tasks.push_back(std::make_unique<PartTask>(*this, large, range));
@@ -218,15 +238,41 @@ Status CopyLeaf::copy_part(LargeFile& large, DataRange range, unsigned thread) {
   Space& space = space_of(thread);
   OpenFile& file = large.file;
   space.goes_on();
-  SourcePace& pace = hands_[thread].pace;
-  TRY(copy_range(file.source(pace), file.to.get(), range, way_.meter, space));
+  TRY_ASSIGN(const Read read, read_range(file, range, thread));
+  if (read == Read::cut_off) large.is_cut_off = true;
   end_task(thread);
   if (--large.parts > 0) return {};
-  TRY(end_file(file, thread));
+  TRY(end_file(file, large.is_cut_off ? Read::cut_off : Read::whole, thread));
   return way_.directories.end_part(file.directory, space);
 }
 
-Status CopyLeaf::end_file(OpenFile& file, unsigned thread) {
+// Reads a file again that was changed since it was opened. What only becomes longer each time is
+// probably a log, and complete up to there.
+Status CopyLeaf::read_until_settled(OpenFile& file, Read read, unsigned thread) {
+  bool only_grows = true;
+  for (unsigned reads = 1;; ++reads) {
+    const int from = file.from.get();
+    struct stat now {};
+    if (read == Read::whole && has_held_still(from, file.info, way_.settle)) return {};
+    if (::fstat(from, &now) != 0) return unreadable_source(file.full_path, errno);
+    only_grows = only_grows && read == Read::whole && now.st_size > file.info.st_size;
+    if (reads >= way_.settle.reads) break;
+    if (++waits_ <= k_most_waits) way_.settle.wait(way_.settle.between);
+    TRY(way_.meter.check());
+    if (::fstat(from, &file.info) != 0) return unreadable_source(file.full_path, errno);
+    file.info.st_mode = mode_with(way_.writes, file.info.st_mode);
+    file.mode = FileToCopy::Mode::to_set;
+    if (::ftruncate(file.to.get(), 0) != 0) return space_of(thread).explain(file.path, errno);
+    const auto size = static_cast<std::uint64_t>(file.info.st_size);
+    TRY_ASSIGN(read, read_range(file, {0, size}, thread));
+  }
+  if (!only_grows) return changed_source(file.full_path, way_.settle);
+  way_.notes.growing.add(file.path);
+  return {};
+}
+
+Status CopyLeaf::end_file(OpenFile& file, Read read, unsigned thread) {
+  TRY(read_until_settled(file, read, thread));
   const Fd copy = heard(file.to);
   TRY(end_copy(file.source(hands_[thread].pace), std::move(file.to), space_of(thread)));
   announce(file, copy);

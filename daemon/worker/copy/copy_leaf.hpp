@@ -12,12 +12,16 @@
 #include "daemon/worker/copy/copy_notes.hpp"
 #include "daemon/worker/copy/shared_links.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 #include "daemon/worker/tree/write_bits.hpp"
 
 namespace nodestage {
 
 // Returns the fault for a source's entry that could not be read; `code` is errno's value.
 Error unreadable_source(const std::string& path, int code);
+
+// Returns the fault for a source that was changed whenever it was read.
+Error changed_source(const std::string& path, const SettleRules& rules);
 
 class CopyLeaf {
  public:
@@ -31,6 +35,7 @@ class CopyLeaf {
     LinksOut links;
     CopyNotes& notes;
     WriteBits writes;
+    const SettleRules& settle;
   };
   // `space` is the item's; each thread gets its own.
   CopyLeaf(const Way& way, Space& space);
@@ -82,7 +87,10 @@ class CopyLeaf {
   Status new_file(At& at, const std::string& name, Fd from, const struct stat& info);
   void add_parts(At& at, OpenFile file);
   Status copy_part(LargeFile& large, DataRange range, unsigned thread);
-  Status end_file(OpenFile& file, unsigned thread);
+  enum class Read { whole, cut_off };
+  Status end_file(OpenFile& file, Read read, unsigned thread);
+  Status read_until_settled(OpenFile& file, Read read, unsigned thread);
+  Result<Read> read_range(const OpenFile& file, DataRange range, unsigned thread);
   Status symlink(At& at, const std::string& name, Links links);
   Result<bool> is_linked(At& at, const std::string& name, const struct stat& info, Links links);
   Status link_others(const std::string& path, const struct stat& info, unsigned thread);
@@ -100,6 +108,7 @@ class CopyLeaf {
   SharedLinks<Name> links_;
   std::atomic<std::uint64_t> skipped_ = 0;
   std::atomic<std::uint64_t> taken_ = 0;
+  std::atomic<unsigned> waits_ = 0;  // for files that were being written
 };
 
 }  // namespace nodestage

@@ -41,7 +41,7 @@ class TreeRun {
         notes_(notes),
         crew_({way.threads, std::max(way.threads, k_waiting_threads)}),
         leaves_({path, way.meter, directories, crew_, way.xattrs, made_modes, way.links, notes,
-                 way.writes},
+                 way.writes, way.settle},
                 way.space) {}
 
   Status run();

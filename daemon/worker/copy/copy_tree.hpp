@@ -3,7 +3,8 @@
 // Kept: modes (of files without the set-id bits), times, extended attributes and ACLs if requested,
 // links as links, or in place of those that lead out of the tree what they point to, hard links
 // within the tree, and holes. FIFOs, sockets, and devices are left out and counted. An entry that
-// cannot be read is a fault that names it. Trees and paths have any depth.
+// cannot be read is a fault that names it, and so is a file that is changed whenever it is read;
+// one that only becomes longer is noted. Trees and paths have any depth.
 //
 // Several threads list directories and copy their contents. The number of threads that wait for the
 // source grows with its latency.
@@ -19,6 +20,7 @@
 #include "daemon/worker/copy/copy_file.hpp"
 #include "daemon/worker/copy/copy_notes.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 #include "daemon/worker/tree/write_bits.hpp"
 
 namespace nodestage {
@@ -37,6 +39,7 @@ class CopyTree {
     LinksOut links = LinksOut::kept;
     WriteBits writes = WriteBits::kept;  // taken: neither the copies nor `to` have some in the end
     CopyListener* listener = nullptr;    // borrowed; null: nobody listens
+    const SettleRules& settle = usual_settle_rules();
   };
 
   // `to` (borrowed) is the empty directory to fill, `path` the source's, for messages.

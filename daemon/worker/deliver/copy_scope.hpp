@@ -9,7 +9,7 @@
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/deliver/left_out.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
-#include "daemon/worker/deliver/settled_file.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 
 namespace nodestage {
 
@@ -24,12 +24,16 @@ struct CopyScope {
   CopyWhat what = CopyWhat::all;
   DeliveredList* list = nullptr;         // unless `all`; `changed` continues it
   std::size_t item = 0;                  // the output's index in it
-  const SettleRules* settled = nullptr;  // `changed` only
+  const SettleRules* settled = nullptr;  // null: the usual ones
   OutputLinks* links = nullptr;          // null: all links are copied as they are
   bool syncs_all = false;  // `changed`: earlier deliveries may have left directories without a sync
   LeavesOut leaves_out = {};  // empty: nothing is left out
 
   [[nodiscard]] bool is_early() const { return what == CopyWhat::changed; }
+
+  [[nodiscard]] const SettleRules& rules() const {
+    return settled != nullptr ? *settled : usual_settle_rules();
+  }
 
   // Returns whether the list has the entry as it looks in `info`.
   [[nodiscard]] bool is_noted(const std::string& path, const struct stat& info) const {

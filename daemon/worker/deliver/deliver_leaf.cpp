@@ -15,10 +15,6 @@ namespace {
 // Files from this size on are synced at once, smaller ones while the next ones are written.
 constexpr off_t k_sync_bytes = off_t{4} << 20;
 
-// The fault of a copy whose source does not hold still: never shown.
-constexpr int k_was_changed = EINPROGRESS;
-Status was_changed() { return Error{k_was_changed, "was changed while it was copied"}; }
-
 }  // namespace
 
 // Returns whether nothing is left to do for a file or link at the end of the job. Others may have
@@ -82,30 +78,43 @@ Result<DeliverLeaf::Copied> DeliverLeaf::file(const SourceEntry& source, CopyInt
   if (is_gone && scope_.is_early()) return Copied::vanished;
   if (!from) return source_fault(from.error(), info);
   if (!scope_.is_early()) {
-    TRY(write_file(from->get(), into, name, info, nullptr));
+    TRY(final_file(from->get(), into, name));
     return Copied::whole;
   }
-  const auto settled = SettledFile::look(from->get(), *scope_.settled);
+  const auto settled = SettledFile::look(from->get(), scope_.rules());
   if (!settled) return Copied::unsettled;
   const Status written = write_file(from->get(), into, name, settled->info(), &*settled);
   if (!written && written.error().code == k_was_changed) return Copied::unsettled;
-  if (!written && written.error().code == EIO && !settled->is_same()) return Copied::unsettled;
   TRY(written);
   scope_.list->add(scope_.item, path, settled->info());
   return Copied::whole;
 }
 
-// `settled`: only if the file holds still, and on stable storage before it has its name.
+// There is no later delivery to which one that is still being written could be left.
+Status DeliverLeaf::final_file(int from, CopyInto into, const std::string& name) {
+  const SettleRules& rules = scope_.rules();
+  for (unsigned reads = 1;; ++reads) {
+    struct stat info {};
+    if (::fstat(from, &info) != 0) return system_error("cannot read");
+    Status written = write_file(from, into, name, info, nullptr);
+    if (written || written.error().code != k_was_changed || reads >= rules.reads) return written;
+    rules.wait(rules.between);
+  }
+}
+
+// `settled`: only if it held still before, too, and on stable storage before it has its name.
 Status DeliverLeaf::write_file(int from, CopyInto into, const std::string& name,
                                const struct stat& info, const SettledFile* settled) {
   const PendingName pending(into.fd, names_);
   TRY_ASSIGN(Fd to, pending.create_file(0600));
   const auto on_bytes = [&](std::uint64_t bytes) {
     report_.add_bytes(bytes);
-    return settled == nullptr || settled->is_same() ? Status() : was_changed();
+    return settled == nullptr || settled->is_same() ? Status() : Status(was_changed());
   };
   TRY(copy_data(from, to.get(), static_cast<std::uint64_t>(info.st_size), on_bytes));
-  if (settled != nullptr && !settled->was_whole()) return was_changed();
+  const bool is_whole =
+      settled != nullptr ? settled->was_whole() : has_held_still(from, info, scope_.rules());
+  if (!is_whole) return was_changed();
   TRY(attributes_.keep("mode", ::fchmod(to.get(), info.st_mode & 0777) == 0 ? 0 : errno));
   TRY(attributes_.keep("time", ::futimens(to.get(), times_of(info).data()) == 0 ? 0 : errno));
   const bool is_synced_first = settled != nullptr || info.st_size >= k_sync_bytes;
@@ -130,7 +139,7 @@ Result<DeliverLeaf::Copied> DeliverLeaf::link(const SourceEntry& source, CopyInt
   if (!text) return text.error();
   TRY(make_link(*text, into, name, info));
   // One that was changed within the tick may be another one by now that looks the same.
-  if (scope_.is_early() && age_of(info.st_ctim) >= scope_.settled->tick)
+  if (scope_.is_early() && age_of(info.st_ctim) >= scope_.rules().tick)
     scope_.list->add(scope_.item, path, info);
   return Copied::whole;
 }

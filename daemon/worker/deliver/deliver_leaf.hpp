@@ -15,10 +15,10 @@
 #include "daemon/worker/deliver/copy_scope.hpp"
 #include "daemon/worker/deliver/kept_attributes.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
-#include "daemon/worker/deliver/settled_file.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/hard_links.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 #include "daemon/worker/tree/sync_crew.hpp"
 
 namespace nodestage {
@@ -61,6 +61,7 @@ class DeliverLeaf {
                        const std::string& path, const struct stat& info);
   Result<Copied> file(const SourceEntry& source, CopyInto into, const std::string& name,
                       const std::string& path, const struct stat& info);
+  Status final_file(int from, CopyInto into, const std::string& name);
   Status write_file(int from, CopyInto into, const std::string& name, const struct stat& info,
                     const SettledFile* settled);
   Result<Copied> link(const SourceEntry& source, CopyInto into, const std::string& name,

@@ -48,10 +48,15 @@ void OutputReport::begin(std::string_view what, std::string_view destination) {
 void OutputReport::begin_again() {
   faults_ = specials_ = 0;
   are_users_ = true;
-  unsettled_ = followed_ = partly_ = loops_ = staged_ = kept_ = {};
+  unsettled_ = growing_ = followed_ = partly_ = loops_ = staged_ = kept_ = {};
   first_code_ = 0;
   fault_text_.clear();
   notes_.clear();
+}
+
+void OutputReport::begin_anew() {
+  begin_again();
+  record_.files = record_.bytes_read = record_.bytes_written = 0;
 }
 
 void OutputReport::add_bytes(std::uint64_t bytes) {
@@ -99,6 +104,8 @@ void OutputReport::add_unsettled(std::string_view path) {
   unsettled_.add(path);
   tick();
 }
+
+void OutputReport::add_growing(std::string_view path) { growing_.add(path); }
 
 void OutputReport::add_followed(std::string_view path, bool is_whole) {
   (is_whole ? followed_ : partly_).add(path);
@@ -163,6 +170,11 @@ void OutputReport::finish(const Status& delivered) {
              " left out");
   }
   note_links();
+  if (growing_.count > 0) {
+    add_note(counted(growing_.count, "file was", "files were") +
+             " being written, and the archive has what was in " +
+             (growing_.count == 1 ? "it" : "each") + " when it was opened: " + growing_.text());
+  }
   if (unsettled_.count > 0) {
     record_.flags |= k_item_unsettled;
     add_note(counted(unsettled_.count, "file was", "files were") + " being written and " +

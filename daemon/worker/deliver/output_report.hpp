@@ -25,6 +25,8 @@ class OutputReport {
   void begin(std::string_view what, std::string_view destination);
   // Forgets what was found of all entries, which are looked at once more.
   void begin_again();
+  // The same, and nothing has been delivered.
+  void begin_anew();
   // Both wait until the rate limit lets the bytes pass.
   void add_bytes(std::uint64_t bytes);  // of copied data: read and written
   void set_written(std::uint64_t bytes);
@@ -33,6 +35,7 @@ class OutputReport {
   void add_file();
   void add_unchanged() { tick(); }            // an entry that is not copied
   void add_unsettled(std::string_view path);  // an entry that is being written
+  void add_growing(std::string_view path);    // a file that became longer while it was packed
   void add_special();                         // a socket, FIFO, or device that was left out
   // Counts a link in whose place what it leads to was delivered, or what was changed of that.
   void add_followed(std::string_view path, bool is_whole);
@@ -92,6 +95,7 @@ class OutputReport {
   std::uint64_t faults_ = 0;
   std::uint64_t specials_ = 0;
   Tally unsettled_;
+  Tally growing_;
   Tally followed_;
   Tally partly_;
   Tally loops_;

@@ -7,36 +7,43 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <span>
 #include <utility>
 
 #include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
 #include "daemon/worker/deliver/source_fault.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr std::size_t k_block_bytes = 1 << 20;
 
-// libarchive converts names to UTF-8 by the thread's locale; "C" would only know ASCII.
-class Utf8Locale {
+// libarchive takes names to be in the charset of the thread's locale. It converts them to UTF-8
+// where a format has that, and says in a zip that they are so. Without a charset, it does neither.
+class NameLocale {
  public:
-  Utf8Locale()
-      : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)),
-        before_(utf8_ != nullptr ? ::uselocale(utf8_) : nullptr) {}
-  Utf8Locale(const Utf8Locale&) = delete;
-  Utf8Locale& operator=(const Utf8Locale&) = delete;
-  ~Utf8Locale() {
-    if (utf8_ == nullptr) return;
-    ::uselocale(before_);
-    ::freelocale(utf8_);
-  }
+  enum class Charset { utf8, none };
+  explicit NameLocale(Charset charset) : before_(::uselocale(locale_of(charset))) {}
+  NameLocale(const NameLocale&) = delete;
+  NameLocale& operator=(const NameLocale&) = delete;
+  ~NameLocale() { ::uselocale(before_); }
 
  private:
-  locale_t utf8_;
-  locale_t before_;
+  static locale_t locale_of(Charset charset) {
+    static const locale_t k_utf8 = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+    static const locale_t k_none = ::newlocale(LC_CTYPE_MASK, "C", nullptr);
+    return charset == Charset::utf8 ? k_utf8 : k_none;
+  }
+  const locale_t before_;
 };
+
+bool is_utf8(const char* name) {
+  const NameLocale locale(NameLocale::Charset::utf8);
+  return name != nullptr && std::mbstowcs(nullptr, name, 0) != static_cast<std::size_t>(-1);
+}
 
 // For the vector of walks.
 class Pushed {
@@ -96,8 +103,6 @@ Status Pack::open(int fd, const std::string& suffix, unsigned threads) {
   is_tar_ = container == Container::tar;
   block_.resize(k_block_bytes);
   TRY(fault(::archive_write_set_format_by_name(archive_, row_of(container).packed_as.data())));
-  if (container == Container::zip)
-    ::archive_write_set_format_option(archive_, "zip", "hdrcharset", "UTF-8");
   if (coding != Coding::plain) {
     TRY(fault(::archive_write_add_filter_by_name(archive_, row_of(coding).name.data())));
     // Where a codec, or an older libarchive, has no such option, one thread compresses.
@@ -109,8 +114,15 @@ Status Pack::open(int fd, const std::string& suffix, unsigned threads) {
   return fault(::archive_write_open_fd(archive_, fd));
 }
 
+Status Pack::leave_out_file(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return system_error("cannot look at the archive");
+  own_file_ = HardLinks::id(info);
+  return {};
+}
+
 Status Pack::contents(Fd directory, const std::string& prefix) {
-  TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(directory), WalkFor::reading));
+  TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(directory), purpose_));
   const Pushed under_way(walks_, walk);
   for (;;) {
     TRY_ASSIGN(const auto next, walk.next());
@@ -123,7 +135,7 @@ Status Pack::step(const TreeWalk& walk, const WalkStep& step, const std::string&
   if (step.kind == WalkStep::Kind::directory_end) return {};
   if (step.kind == WalkStep::Kind::fault)
     return entry_error(name, source_fault(step.fault, step.info));
-  if (left_out_(name, step.info)) return {};
+  if (left_out_(name, step.info) || own_file_ == HardLinks::id(step.info)) return {};
   const SourceEntry source{step.dir_fd, step.name, O_NOFOLLOW};
   if (!S_ISLNK(step.info.st_mode)) return add(source, name, step.info);
   if (out_links_ != nullptr) {
@@ -197,12 +209,12 @@ Status Pack::add_behind(Fd target, const WalkStep& link, const std::string& name
   }
   const Entry entry = entry_of(name, info);
   if (!entry) return system_error(name, ENOMEM);
-  auto fd = open_at(link.dir_fd, link.name, k_open_source);
+  const auto fd = open_at(link.dir_fd, link.name, k_open_source);
   if (!fd) return entry_error(name, system_error("cannot read", fd.error().code));
   struct stat now {};
   if (::fstat(fd->get(), &now) != 0 || now.st_ino != info.st_ino || now.st_dev != info.st_dev)
     return entry_error(name, system_error("cannot read", ESTALE));
-  if (const Status written = add_data(entry.get(), fd->get(), info); !written)
+  if (const Status written = add_data(entry.get(), fd->get(), name); !written)
     return entry_error(name, written.error());
   report_.add_file();
   return {};
@@ -248,12 +260,16 @@ Status Pack::add(const SourceEntry& source, const std::string& name, const struc
 Pack::Entry Pack::entry_of(const std::string& name, const struct stat& info) const {
   Entry entry(::archive_entry_new());
   if (!entry) return entry;
-  ::archive_entry_copy_stat(entry.get(), &info);
   ::archive_entry_copy_pathname(entry.get(), name.c_str());
-  ::archive_entry_copy_uname(entry.get(), user_.c_str());
-  if (stamp_) stamp(entry.get());
-  if (!is_tar_) ::archive_entry_set_nlink(entry.get(), 1);
+  set_attributes(entry.get(), info);
   return entry;
+}
+
+void Pack::set_attributes(archive_entry* entry, const struct stat& info) const {
+  ::archive_entry_copy_stat(entry, &info);
+  ::archive_entry_copy_uname(entry, user_.c_str());
+  if (stamp_) stamp(entry);
+  if (!is_tar_) ::archive_entry_set_nlink(entry, 1);
 }
 
 void Pack::stamp(archive_entry* entry) const {
@@ -277,19 +293,35 @@ Status Pack::add_file(archive_entry* entry, const SourceEntry& source, const std
     ::archive_entry_unset_size(entry);
     return write_header(entry);
   }
-  const auto fd = open_for_reading(source, info);
-  if (!fd) return source_fault(fd.error(), info);
-  return add_data(entry, fd->get(), info);
+  if (purpose_ == WalkFor::reading) {
+    const auto fd = open_for_reading(source, info);
+    if (!fd) return source_fault(fd.error(), info);
+    return add_data(entry, fd->get(), name);
+  }
+  const auto fd = open_beneath(source.dir_fd, source.path, k_open_source | source.follow);
+  if (!fd) return system_error("cannot read", fd.error().code);
+  return add_data(entry, fd->get(), name);
 }
 
-Status Pack::add_data(archive_entry* entry, int fd, const struct stat& info) {
+Status Pack::add_data(archive_entry* entry, int fd, const std::string& name) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return system_error("cannot read");
+  set_attributes(entry, info);
   if (is_tar_ && info.st_blocks * 512 < info.st_size) TRY(map_holes(entry, fd, info));
   TRY(write_header(entry));
-  return write_data(fd, static_cast<std::uint64_t>(info.st_size));
+  TRY(write_data(fd, static_cast<std::uint64_t>(info.st_size)));
+  if (has_held_still(fd, info, *settle_)) return {};
+  struct stat now {};
+  const bool has_grown = ::fstat(fd, &now) == 0 && now.st_size > info.st_size;
+  if (growing_ == Growing::refused || !has_grown) return was_changed();
+  report_.add_growing(name);
+  return {};
 }
 
 Status Pack::write_header(archive_entry* entry) {
-  const Utf8Locale locale;
+  // A zip has a name's bytes as they are, as Info-ZIP writes it; so has pax, which says so itself.
+  const bool is_bare = !is_tar_ && !is_utf8(::archive_entry_pathname(entry));
+  const NameLocale locale(is_bare ? NameLocale::Charset::none : NameLocale::Charset::utf8);
   return fault(::archive_write_header(archive_, entry));
 }
 
@@ -301,7 +333,7 @@ Status Pack::write_data(int fd, std::uint64_t size) {
                                      .first(std::min<std::uint64_t>(size - offset, block_.size())),
                                  offset);
     if (!count) return system_error("cannot read", count.error().code);
-    if (*count == 0) return Error{EIO, "became shorter while it was read"};
+    if (*count == 0) return was_changed();  // it became shorter
     const std::size_t bytes = *count;
     for (std::size_t done = 0; done < bytes;) {
       const la_ssize_t taken = ::archive_write_data(archive_, block_.data() + done, bytes - done);

@@ -16,6 +16,7 @@
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/hard_links.hpp"
 #include "daemon/worker/tree/out_links.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 struct archive;
@@ -53,6 +54,21 @@ class Pack {
     out_links_ = &found;
   }
 
+  // From here on, files are looked at by these rules, borrowed, after they were read.
+  void settle_by(const SettleRules& rules) { settle_ = &rules; }
+
+  // From here on, a file that only becomes longer while it is read, as a log does, is noted, and
+  // the archive has what was in it when it was opened. Otherwise it is a fault, as any other file
+  // that is changed meanwhile: was_changed().
+  void keep_growing() { growing_ = Growing::kept; }
+
+  // From here on, no mode is changed in order to read what its owner may not: that is a fault.
+  void keep_modes() { purpose_ = WalkFor::looking; }
+
+  // From here on, this open file is left out: the archive itself, if it is written below the
+  // source.
+  Status leave_out_file(int fd);
+
   // From here on, entries that are no results are left out, and so are directories.
   void leave_out(LeavesOut leaves_out) { leaves_out_ = std::move(leaves_out); }
 
@@ -86,7 +102,8 @@ class Pack {
              const std::string& link_text = "");
   Status add_file(archive_entry* entry, const SourceEntry& source, const std::string& name,
                   const struct stat& info);
-  Status add_data(archive_entry* entry, int fd, const struct stat& info);
+  Status add_data(archive_entry* entry, int fd, const std::string& name);
+  void set_attributes(archive_entry* entry, const struct stat& info) const;
   Status write_header(archive_entry* entry);
   Status write_data(int fd, std::uint64_t size);
   Status fault(int code) const;
@@ -103,6 +120,10 @@ class Pack {
   archive* archive_;
   bool is_tar_ = false;  // keeps hard links and holes
   HardLinks links_;      // with names in the archive
+  enum class Growing { refused, kept } growing_ = Growing::refused;
+  const SettleRules* settle_ = &usual_settle_rules();
+  WalkFor purpose_ = WalkFor::reading;
+  std::optional<HardLinks::Id> own_file_;
   OutputLinks* output_links_ = nullptr;
   LeavesOut leaves_out_;
   LeftOut left_out_;    // of the tree that is added

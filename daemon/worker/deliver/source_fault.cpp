@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "daemon/worker/tree/settled_file.hpp"
+
 namespace nodestage {
 
 Error source_fault(const Error& fault, const struct stat& info) {
@@ -17,10 +19,10 @@ Error source_fault(const Error& fault, const struct stat& info) {
 }
 
 bool is_users_fault(int code) {
-  constexpr int k_codes[] = {EACCES,          EPERM,         EROFS,           ENOSPC, EDQUOT,
-                             EFBIG,           ENOENT,        EEXIST,          EISDIR, ENOTDIR,
-                             ENOTEMPTY,       ENAMETOOLONG,  ELOOP,           EXDEV,  EINVAL,
-                             k_foreign_entry, k_ended_mount, k_missing_source};
+  constexpr int k_codes[] = {
+      EACCES, EPERM,           EROFS,         ENOSPC,           EDQUOT,       EFBIG, ENOENT,
+      EEXIST, EISDIR,          ENOTDIR,       ENOTEMPTY,        ENAMETOOLONG, ELOOP, EXDEV,
+      EINVAL, k_foreign_entry, k_ended_mount, k_missing_source, k_was_changed};
   return std::find(std::begin(k_codes), std::end(k_codes), code) != std::end(k_codes);
 }
 

@@ -78,7 +78,7 @@ class Delivery {
 
   Status run() {
     TRY_ASSIGN(Fd into, make_directories(target_.directory));
-    if (target_.form == Form::archive) return pack(into.get());
+    if (target_.form == Form::archive) return pack_whole(into.get());
     std::string name = target_.name;
     if (target_.form == Form::named) {
       if (auto below = open_at(into.get(), name, O_PATH | O_DIRECTORY)) {  // as cp does
@@ -149,6 +149,17 @@ class Delivery {
     return {};
   }
 
+  // An archive has the size of a file before its data, so all of it is packed again.
+  Status pack_whole(int into_fd) {
+    const SettleRules& rules = scope_.rules();
+    for (unsigned reads = 1;; ++reads) {
+      Status packed = pack(into_fd);
+      if (packed || packed.error().code != k_was_changed || reads >= rules.reads) return packed;
+      rules.wait(rules.between);
+      report_.begin_anew();
+    }
+  }
+
   Status pack(int into_fd) {
     TRY(check_pack_suffix(target_.suffix));
     const PendingNames own = names();
@@ -159,6 +170,8 @@ class Delivery {
                Pack::begin(file.get(), target_.suffix, order_.threads, order_.user, report_));
     archive->follow(links_);
     archive->leave_out(scope_.leaves_out);
+    archive->settle_by(scope_.rules());
+    TRY(archive->leave_out_file(file.get()));
     TRY(pack_sources(*archive));
     TRY(archive->finish());
     if (::fsync(file.get()) != 0) return system_error("cannot write the archive");
@@ -217,7 +230,8 @@ OutputLinks JobResults::links(const OutputSource& source) const {
 }
 
 void deliver_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
-                    const EarlierDelivery& earlier, OutputReport& report) {
+                    const EarlierDelivery& earlier, const SettleRules& rules,
+                    OutputReport& report) {
   if (is_excluded(item.when, order.outcome)) {
     return report.skip(item.when == When::success ? "when=success, and the job failed"
                                                   : "when=failure, and the job succeeded");
@@ -235,6 +249,7 @@ void deliver_output(const OutputItem& item, const DeliveryOrder& order, const Jo
   report.begin(packed ? target->suffix.substr(1) : kind_text(*source), target->path());
   CopyScope scope;
   if (earlier.list != nullptr) scope = {CopyWhat::missing, earlier.list, earlier.item};
+  scope.settled = &rules;
   scope.leaves_out = job.leaves_out(*source);
   if (const std::string note = left_out_note(*source); !note.empty()) report.add_note(note);
   report.finish(Delivery(order, job, *source, *target, scope, report).run());

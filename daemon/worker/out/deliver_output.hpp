@@ -7,9 +7,9 @@
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
-#include "daemon/worker/deliver/settled_file.hpp"
 #include "daemon/worker/out/staged_data.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 
 namespace nodestage {
 
@@ -35,10 +35,11 @@ struct EarlierDelivery {
   std::size_t item = 0;           // the item's index
 };
 
-// Finds the sources and copies or packs them to the target. The report ends as done, failed, or
-// skipped. Needs the rights of the job's user.
+// Finds the sources and copies or packs them to the target. What is changed meanwhile is read
+// rules.reads times. The report ends as done, failed, or skipped. Needs the rights of the job's
+// user.
 void deliver_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
-                    const EarlierDelivery& earlier, OutputReport& report);
+                    const EarlierDelivery& earlier, const SettleRules& rules, OutputReport& report);
 
 // Whether all that will be copied is looked at first, for somebody who sees the progress.
 enum class Total { unknown, counted };

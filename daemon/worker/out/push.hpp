@@ -7,8 +7,8 @@
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
-#include "daemon/worker/deliver/settled_file.hpp"
 #include "daemon/worker/out/deliver_output.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 
 namespace nodestage {
 

@@ -20,6 +20,7 @@
 #include "daemon/worker/out/recover_output.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 
 namespace nodestage {
 namespace {
@@ -60,6 +61,9 @@ std::string advice(const DeliveryWords& words, int code) {
       break;
     case k_ended_mount:
       first = "In a job, mount outside of its outputs, or unmount before its end. ";
+      break;
+    case k_was_changed:
+      first = "A process of yours is still writing it: let the job wait for all that it starts. ";
       break;
     default:
       break;
@@ -113,7 +117,8 @@ bool shows_a_run(const StageRequest& request, const JobResults& job) {
 }
 
 void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, const JobResults& job,
-                     DeliveredList& list, std::vector<OutputReport>& reports) {
+                     DeliveredList& list, const SettleRules& rules,
+                     std::vector<OutputReport>& reports) {
   // What exists of a staged input may be only a part of it, which must not replace the whole in a
   // target.
   const bool ran = order.ran || shows_a_run(request, job);
@@ -129,7 +134,7 @@ void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, co
     } else {
       report_absent(order, i, missing, is_kept, reports[i]);
       const EarlierDelivery earlier{order.keeps_list ? &list : nullptr, i};
-      deliver_output(request.outputs[i], order, job, earlier, reports[i]);
+      deliver_output(request.outputs[i], order, job, earlier, rules, reports[i]);
     }
   }
 }
@@ -199,10 +204,11 @@ int refuse_delivery(const DeliveryWords& words, const Error& error) {
   return 1;
 }
 
-int run_stage_out(const StageOutOrder& order, const StageRequest& request) {
+int run_stage_out(const StageOutOrder& order, const StageRequest& request,
+                  const SettleRules& rules) {
   return run_delivery(order, request, order.keeps_list, 0,
                       [&](const JobResults& job, DeliveredList& list, auto& reports) {
-                        deliver_outputs(order, request, job, list, reports);
+                        deliver_outputs(order, request, job, list, rules, reports);
                       });
 }
 

@@ -6,7 +6,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/deliver/settled_file.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 
 namespace nodestage {
 
@@ -16,7 +16,8 @@ namespace nodestage {
 // deliver, or was not selected (phase done). 1: some were not (phase failed; the cause has two
 // lines, what happened and what to do). Writes one ItemRecord for each item of --stage-out, in
 // their order.
-int run_stage_out(const StageOutOrder& order, const StageRequest& request);
+int run_stage_out(const StageOutOrder& order, const StageRequest& request,
+                  const SettleRules& rules = {});
 int run_push(const PushOrder& order, const StageRequest& request, const SettleRules& rules = {});
 int run_recover(const RecoverOrder& order, const StageRequest& request);
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
-#include "daemon/worker/read/find_sources.hpp"
+#include "daemon/worker/archive/entry_filter.hpp"
+#include "daemon/worker/piece/piece_form.hpp"
 #include "daemon/worker/read/source.hpp"
 
 namespace nodestage {
@@ -24,7 +26,7 @@ Result<NewestChoice> choose(const DatasetItem& item, const FoundSources& found) 
 }
 
 DatasetSources sources_with(const DatasetItem& item, bool is_group, NewestChoice choice) {
-  DatasetSources sources{{item.source}, is_group, std::move(choice)};
+  DatasetSources sources{{item.source}, is_group, std::move(choice), {}};
   if (!is_group) return sources;
   sources.paths.clear();
   for (const NewestEntry& entry : sources.newest->entries) sources.paths.push_back(entry.name);
@@ -38,11 +40,21 @@ bool is_entry_name(std::string_view name) {
 
 }  // namespace
 
+Result<FoundSources> find_sources(const DatasetItem& item) {
+  if (item.exclude.empty()) return find_sources(item.source);
+  const EntryFilter filter(0, {}, item.exclude);
+  return find_sources(item.source,
+                      [&filter](const std::string& below) { return filter.excludes(below); });
+}
+
 Result<DatasetSources> dataset_sources(const DatasetItem& item) {
-  auto found = find_sources(item.source);
+  auto found = find_sources(item);
   if (item.newest == 0) {
     if (!found) return found.error();
-    return DatasetSources{std::move(found->paths), found->is_group, {}};
+    DatasetSources sources{std::move(found->paths), found->is_group, {}, {}};
+    if (found->specials > 0)
+      sources.note = human_count(found->specials) + " " + std::string(k_specials) + " left out";
+    return sources;
   }
   auto choice = found ? choose(item, *found) : Result<NewestChoice>(found.error());
   if (!choice) return item.optional ? choice.error() : with_optional(std::move(choice.error()));

@@ -7,6 +7,7 @@
 
 #include "common/request/request.hpp"
 #include "daemon/worker/piece/newest.hpp"
+#include "daemon/worker/read/find_sources.hpp"
 
 namespace nodestage {
 
@@ -14,7 +15,11 @@ struct DatasetSources {
   std::vector<std::string> paths;
   bool is_group = false;               // `paths` are the sorted matches of a glob
   std::optional<NewestChoice> newest;  // of a group: `paths` again
+  std::string note = {};               // for the user, or ""
 };
+
+// The files of item.source, without what item.exclude leaves out of the search of a glob.
+Result<FoundSources> find_sources(const DatasetItem& item);
 
 // Faults include advice for the user.
 Result<DatasetSources> dataset_sources(const DatasetItem& item);

@@ -34,32 +34,23 @@ std::vector<ListedName> listed(const NewestChoice* choice) {
   return names;
 }
 
-// The figures of an item, before a try that may have been in vain.
-class MeterMark {
- public:
-  explicit MeterMark(Meter& meter)
-      : meter_(meter),
-        bytes_read_(meter.bytes_read),
-        bytes_written_(meter.bytes_written),
-        files_(meter.files) {}
-  void restore() const {
-    meter_.bytes_read = bytes_read_;
-    meter_.bytes_written = bytes_written_;
-    meter_.files = files_;
-  }
-
- private:
-  Meter& meter_;
-  const std::uint64_t bytes_read_;
-  const std::uint64_t bytes_written_;
-  const std::uint64_t files_;
-};
-
 // A copy would end in the same way. What else cannot be made here from a stream, a copy may make in
 // another way: it does without hard links where the file system has a limit of them.
 bool is_final(const Error& error) {
   return is_stopped(error) || error.code == ENOSPC || error.code == EDQUOT || error.code == EROFS ||
          error.code == EIO;
+}
+
+std::string growing_note(const NamedCount& growing) {
+  const auto count = growing.count();
+  if (count == 0) return {};
+  return human_count(count) + (count == 1 ? " file was" : " files were") +
+         " being written, and the copy has what was in " + (count == 1 ? "it" : "each") +
+         " then: " + shown(growing.first()) + (count == 1 ? "" : " and others");
+}
+
+std::string joined_notes(const std::string& first, const std::string& second) {
+  return first + (first.empty() || second.empty() ? "" : "; ") + second;
 }
 
 std::string why_not(const Error& error, const std::string& why) {
@@ -162,7 +153,7 @@ Status DirectoryPiece::copy(const PiecePlace& place, int to, TreeStreamWriter* s
   CopyTree tree(to, path,
                 {filter, *meter, place.space, place.umask, limits.threads,
                  limits.rules.xattrs ? &xattrs : nullptr, wanted.only != nullptr ? &only : nullptr,
-                 wanted.links, place.writes, stream});
+                 wanted.links, place.writes, stream, limits.settle});
   Status copied = tree.run(std::move(from));
   if (!copied)
     return wanted.only != nullptr ? fault_of_chosen(std::move(copied.error())) : copied.error();
@@ -170,7 +161,8 @@ Status DirectoryPiece::copy(const PiecePlace& place, int to, TreeStreamWriter* s
   summary.skipped = tree.skipped();
   summary.taken = tree.taken();
   summary.lost_xattrs = xattrs.lost;
-  summary.unreadable = tree.notes().unreadable.note();
+  summary.entries =
+      joined_notes(tree.notes().unreadable.note(), growing_note(tree.notes().growing));
   summary.links = tree.notes().out_links.note(wanted.links, "links=follow",
                                               meter->bytes_written - written_before);
   // A choice has not seen all names.
@@ -204,8 +196,8 @@ Status DirectoryPiece::receive(TreeStreamReader& stream, const PiecePlace& place
 
 Status DirectoryPiece::finish(const TreeSummary& summary) {
   add_skipped(summary.lost_xattrs, k_lost_xattrs);
-  add_skipped(summary.skipped, "FIFOs, sockets or devices");
-  add_note(printable(summary.unreadable));
+  add_skipped(summary.skipped, k_specials);
+  add_note(printable(summary.entries));
   link_note = printable(summary.links);
   if (wanted.strip > 0) add_note("strip= has no meaning for a directory");
   if (wanted.extract == Extract::yes) add_note("extract= has no meaning for a directory");

@@ -69,7 +69,8 @@ class Piece {
     std::visit([&relay](PieceForm& form) { form.relay = &relay; }, form_);
   }
 
-  // Makes it there. Call it once. The process's umask must be that of the place.
+  // Makes it there. Call it once. The process's umask must be that of the place. A file that is
+  // changed meanwhile is opened and read again, limits.settle.reads times in all.
   Status build(const Place& place);
 
   // A note for the user, or "". Complete after build().
@@ -88,6 +89,11 @@ class Piece {
   [[nodiscard]] const PieceForm& form() const {
     return std::visit([](const PieceForm& form) -> const PieceForm& { return form; }, form_);
   }
+
+  Status open_again();
+  Status freshen();
+  Status build_once(const Place& place);
+  [[nodiscard]] bool has_held_still(const Status& made) const;
 
   std::variant<DirectoryPiece, FilePiece, ArchivePiece> form_;
 };

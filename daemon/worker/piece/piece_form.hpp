@@ -15,6 +15,7 @@
 #include "daemon/worker/piece/unpacking.hpp"
 #include "daemon/worker/read/source.hpp"
 #include "daemon/worker/spool/item_relay.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 #include "daemon/worker/tree/write_bits.hpp"
 
 namespace nodestage {
@@ -23,6 +24,7 @@ struct PieceLimits {
   unsigned threads = 1;                                 // writing threads, and decoding threads
   std::size_t memory = std::size_t{192} * 1024 * 1024;  // for data that are being processed
   ExtractRules rules = {};
+  SettleRules settle = {};
 };
 
 // What the start of a source is like, for an estimate.
@@ -90,6 +92,7 @@ struct PieceForm {
 };
 
 inline constexpr std::string_view k_lost_xattrs = "extended attributes or ACLs";
+inline constexpr std::string_view k_specials = "FIFOs, sockets or devices";
 inline constexpr const char* k_only_directories = "links= has a meaning for directories only";
 
 // Makes the directory of a place.

@@ -1,15 +1,78 @@
 #include "daemon/worker/piece/recognise.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "common/os/directory_stream.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/archive/zip_index.hpp"
+#include "daemon/worker/archive/zip_record.hpp"
 #include "daemon/worker/decode/gzip_index.hpp"
 
 namespace nodestage {
 namespace {
 
 using Use = ArchiveName::Use;
+
+bool exists(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+// Patterns that match the parts beside this one and nothing else, in the order of their numbers:
+// " t.tar.part[0-9] t.tar.part[0-9][0-9]".
+std::string all_parts(const std::string& directory, const PartName& part) {
+  std::set<std::size_t> lengths = {part.number.size()};
+  auto names = DirectoryStream::at(AT_FDCWD, directory.empty() ? "." : directory);
+  while (const auto name = names.next()) {
+    const auto other = part_name(*name);
+    if (other && other->is_like(part)) lengths.insert(other->number.size());
+  }
+  const bool has_digits = part.number.find_first_not_of("0123456789") == std::string::npos;
+  std::string patterns;
+  for (const std::size_t length : lengths) {
+    patterns += " " + shell_word(shown(directory + part.whole)) + part.joint;
+    for (std::size_t i = 0; i < length; ++i)
+      patterns += has_digits ? "[0-9]" : i == 0 ? "[a-c]" : "[a-z]";
+  }
+  return patterns;
+}
+
+// As pickles of protocol 2 and later begin, PyTorch's old form with them, which is several in a
+// row.
+bool starts_with_pickle(Bytes start) {
+  constexpr std::string_view k_opcodes = "}])(NcKMJGXTUBC\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f\x95";
+  if (start.size() < 3 || start[0] != std::byte{0x80}) return false;
+  const auto protocol = std::to_integer<unsigned>(start[1]);
+  const char opcode = static_cast<char>(start[2]);
+  return protocol >= 2 && protocol <= 5 && k_opcodes.find(opcode) != std::string_view::npos;
+}
+
+// Of a local header, which has the name's length at 26 and the name at 30.
+bool has_pickle_first(Bytes start) {
+  const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
+  if (text.size() < k_local_bytes) return false;
+  const auto length = little<std::uint16_t>(text, 26);
+  return text.substr(k_local_bytes, length).ends_with("/data.pkl");
+}
+
+// Of any other zip, a file data.pkl says nothing. PyTorch adds its version.
+bool has_checkpoint(const ZipIndex& index, bool pickle_says_it) {
+  bool has_pickle = false;
+  bool has_version = pickle_says_it;
+  for (std::size_t i = 0; i < index.size() && !(has_pickle && has_version); ++i) {
+    const std::string name = index.member(i).name;
+    const std::string below = name.substr(name.find('/') + 1);
+    has_pickle = has_pickle || below == "data.pkl";
+    has_version = has_version || below == "version" || below == ".data/version";
+  }
+  return has_pickle && has_version;
+}
 
 class Recognition {
  public:
@@ -34,6 +97,8 @@ class Recognition {
   Status open();
   Result<Container> container();
   Status judge_other();
+  Status check_zip_part() const;
+  Result<std::string> checkpoint_inside();
   void note_copied();
   void find_index();
   [[nodiscard]] Error not_an_archive() const;
@@ -52,7 +117,13 @@ Result<Recognised> Recognition::run() {
   TRY(check_name());
   TRY(open());
   TRY_ASSIGN(found_.container, container());
-  if (found_.container == Container::none) {
+  TRY(check_zip_part());
+  TRY_ASSIGN(const std::string checkpoint, checkpoint_inside());
+  if (!checkpoint.empty()) {
+    found_.container = Container::none;
+    found_.note =
+        "copied as it is: its content is a checkpoint (" + checkpoint + "), whatever its name says";
+  } else if (found_.container == Container::none) {
     TRY(judge_other());
   } else if (!must_be_archive() && !wanted_.is_by_content) {
     note_copied();
@@ -65,7 +136,7 @@ Result<Recognised> Recognition::run() {
 
 Status Recognition::check_name() const {
   const std::string whole = whole_archive(path_);
-  if (!whole.empty() && wanted_.extract != Extract::yes) return one_part(path_, whole);
+  if (!whole.empty() && wanted_.extract != Extract::yes) return one_part(path_);
   if (source_.size() > 0 || !must_be_archive()) return {};
   return fault(0, shown(path_) + ": empty (0 bytes)",
                "Was it written to a full disk or quota? Make it again");
@@ -109,6 +180,33 @@ Status Recognition::judge_other() {
   return {};
 }
 
+// The first part has the signature, and the last one, beside it, the name of the whole.
+Status Recognition::check_zip_part() const {
+  const std::string whole = whole_zip(path_);
+  if (whole.empty() || wanted_.extract == Extract::yes) return {};
+  const std::string last = path_.substr(0, path_.rfind('/') + 1) + whole;
+  if (found_.container != Container::zip && ::access(last.c_str(), F_OK) != 0) return {};
+  return fault(0, shown(path_) + ": is one part of a zip archive in several files",
+               "Join the files, and stage the whole: zip -s 0 " + shell_word(shown(last)) +
+                   " --out WHOLE.zip (extract=no copies the part as it is)");
+}
+
+// Of what is named as an archive: PyTorch's own example writes "checkpoint.pth.tar".
+Result<std::string> Recognition::checkpoint_inside() {
+  if (!claims_archive() || wanted_.extract == Extract::yes || wanted_.is_by_content)
+    return std::string();
+  const auto start = found_.decoder->peek();
+  if (!start) return std::string();  // it was looked at before
+  if (found_.container == Container::none)
+    return std::string(starts_with_pickle(*start) ? "a pickle" : "");
+  const bool may_be = found_.container == Container::zip &&
+                      (name_->container != Container::zip || has_pickle_first(*start));
+  if (!may_be) return std::string();
+  const auto index = read_zip_index(source_);
+  const bool is_checkpoint = index && has_checkpoint(*index, name_->container != Container::zip);
+  return std::string(is_checkpoint ? "a zip with data.pkl, as PyTorch writes it" : "");
+}
+
 void Recognition::note_copied() {
   if (name_ != nullptr && name_->container == found_.container) return;
   found_.note = "copied as it is: its content is an archive (" +
@@ -148,12 +246,21 @@ Result<Recognised> recognise(Source& source, const Unpacking& wanted, const Deco
   return Recognition(source, wanted, limits).run();
 }
 
-Error one_part(const std::string& path, const std::string& whole) {
-  const std::string start = path.substr(0, path.rfind('/') + 1) + whole;
-  const std::string parts = shell_word(shown(start)) + path[start.size()] + "*";
-  return fault(0, shown(path) + ": is one part of an archive in several files",
-               "Join the parts in order, and stage the whole: cat " + parts + " > " +
-                   shell_word(shown(start)) + " (extract=no copies the part as it is)");
+Error one_part(const std::string& path) {
+  const std::string cause = shown(path) + ": is one part of an archive in several files";
+  const auto part = part_name(path);
+  if (!part) return fault(0, cause, "Join the parts in order, and stage the whole");
+  const std::string directory = path.substr(0, path.rfind('/') + 1);
+  const std::string whole = directory + part->whole;
+  const std::string other = directory + "joined-" + part->whole;
+  const bool is_there = exists(whole);
+  std::string advice = is_there ? "Beside it is " + shell_word(shown(whole)) +
+                                      ": if that is the whole, stage it, or else join the parts"
+                                : "Join the parts in order, and stage the whole";
+  if (!is_there || !exists(other))
+    advice +=
+        ": cat" + all_parts(directory, *part) + " > " + shell_word(shown(is_there ? other : whole));
+  return fault(0, cause, advice + " (extract=no copies the part as it is)");
 }
 
 }  // namespace nodestage

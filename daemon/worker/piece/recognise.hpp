@@ -20,10 +20,11 @@ struct Recognised {
 // Extracted is what is named as an archive and is one; with extract=yes, and of an environment,
 // what is one. What is named as an archive (common/text/archive_names.hpp) and is none is a fault,
 // as the job expects a directory; so is a part of one, and an archive of a kind that nothing here
-// reads. extract=no copies them all. `source` is borrowed by the decoder.
+// reads. What is a checkpoint by its content is copied with a note, whatever its name is.
+// extract=no copies them all. `source` is borrowed by the decoder.
 Result<Recognised> recognise(Source& source, const Unpacking& wanted, const DecoderLimits& limits);
 
-// The fault for one part of the archive `whole`.
-Error one_part(const std::string& path, const std::string& whole);
+// The fault for one part of an archive, by its name. It looks for the others beside it.
+Error one_part(const std::string& path);
 
 }  // namespace nodestage

@@ -143,7 +143,7 @@ void TreeStreamWriter::end(const TreeSummary& summary) {
   record.one_of(RecordKind::end);
   for (const std::uint64_t count : {summary.skipped, summary.taken, summary.lost_xattrs})
     record.u64(count);
-  for (const auto* text : {&summary.unreadable, &summary.links, &summary.idle_globs})
+  for (const auto* text : {&summary.entries, &summary.links, &summary.idle_globs})
     record.text(*text);
   const std::lock_guard lock(mutex_);
   put(record);
@@ -257,7 +257,7 @@ Result<TreeRecord> TreeStreamReader::end_of(WireDecoder& in) {
   TreeRecord record{TreeRecord::Kind::end};
   TreeSummary& summary = record.summary;
   for (auto* count : {&summary.skipped, &summary.taken, &summary.lost_xattrs}) *count = in.u64();
-  for (auto* note : {&summary.unreadable, &summary.links, &summary.idle_globs}) *note = in.text();
+  for (auto* note : {&summary.entries, &summary.links, &summary.idle_globs}) *note = in.text();
   return in.finished() ? std::move(record) : Result<TreeRecord>(bad());
 }
 

@@ -40,7 +40,7 @@ struct TreeSummary {
   std::uint64_t skipped = 0;      // FIFOs, sockets, devices
   std::uint64_t taken = 0;        // entries other than directories
   std::uint64_t lost_xattrs = 0;  // that the file system did not accept
-  std::string unreadable;
+  std::string entries;
   std::string links;
   std::string idle_globs;
 };

@@ -34,6 +34,7 @@ struct Unpacking {
   std::vector<std::string> include;  // globs on entry names; empty: everything
   std::vector<std::string> exclude;
   bool chooses_files = false;  // by newest=: include and exclude are also for the names of files
+  bool is_match = false;  // of a glob: exclude is also for the directories that it would search
   TarEnd eof = TarEnd::required;
   LinksOut links = LinksOut::kept;  // of a directory
   // Of a directory, these entries alone; null: all. What is not a directory is a fault then.

@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <unordered_set>
+#include <utility>
 
 #include "common/text/archive_names.hpp"
 #include "common/text/glob_text.hpp"
@@ -25,6 +28,12 @@ Error search_fault(const std::string& glob, const Error& error) {
   if (error.code == E2BIG)
     return fault(E2BIG, shown(glob) + ": too many directories would be searched",
                  "Begin the search further down: name more directories before '**'");
+  if (error.code == EACCES || error.code == EPERM)
+    return fault(error.code,
+                 shown(glob) + ": cannot be searched for matches: " +
+                     shown(without_slashes(error.what)) + ": " + std::strerror(error.code),
+                 "The job's user must be able to read all directories that it enters, or leave "
+                 "them out with exclude=NAME");
   return with_suffix(open_fault(glob, error.code), ": a directory on the path cannot be read");
 }
 
@@ -39,6 +48,9 @@ Status add_matches(GlobWalk& walk, const std::string& name) {
   if (const Status searched = walk.add(name); !searched)
     return search_fault(name, searched.error());
   if (walk.count() > before) return {};
+  if (walk.specials() > 0)
+    return fault(ENOENT, shown(name) + ": only FIFOs, sockets or devices match",
+                 "Only regular files and directories can be staged");
   return fault(ENOENT, shown(name) + ": no file matches", "Check it: ls -d " + shown(name));
 }
 
@@ -60,7 +72,8 @@ std::vector<std::string> without_indexes(std::vector<std::string> paths) {
 
 }  // namespace
 
-Result<FoundSources> find_sources(const std::string& source) {
+Result<FoundSources> find_sources(const std::string& source,
+                                  std::function<bool(const std::string& below)> excludes) {
   if (const OpenedItem* opened = opened_item()) {
     FoundSources found{{}, opened->is_group};
     for (const OpenedSource& one : opened->sources) found.paths.push_back(one.path);
@@ -70,8 +83,9 @@ Result<FoundSources> find_sources(const std::string& source) {
   const auto names = brace_texts(source);
   if (!names) return with_prefix(names.error(), shown(source) + ": ");
   GlobWalk walk;
+  walk.leave_out(std::move(excludes));
   for (const std::string& name : *names) TRY(add_matches(walk, name));
-  return FoundSources{without_indexes(walk.take_matches()), true};
+  return FoundSources{without_indexes(walk.take_matches()), true, walk.specials()};
 }
 
 }  // namespace nodestage

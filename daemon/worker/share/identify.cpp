@@ -11,8 +11,8 @@
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/piece/dataset_sources.hpp"
 #include "daemon/worker/piece/piece.hpp"
-#include "daemon/worker/read/find_sources.hpp"
 #include "daemon/worker/share/dataset_key.hpp"
 #include "daemon/worker/share/file_look.hpp"
 #include "daemon/worker/share/venv_key.hpp"
@@ -74,7 +74,7 @@ class Handover {
 };
 
 Finding find_dataset(const DatasetItem& item, const ShareRules& rules, std::size_t index) {
-  const auto found = find_sources(item.source);
+  const auto found = find_sources(item);
   if (!found) return not_found(found.error());
   Handover handover(rules, item, index);
   Finding finding;

@@ -66,6 +66,8 @@ Status Dataset::plan() {
   sources_ = std::move(found.paths);
   is_group_ = found.is_group;
   newest_ = std::move(found.newest);
+  note_ = std::move(found.note);
+  wanted_.is_match = is_group_;
   if (newest_ && !is_group_) wanted_.only = &*newest_;
   if (Status measured = measure(); !measured)
     return newest_ ? fault_of_chosen(std::move(measured.error())) : measured;
@@ -122,6 +124,7 @@ Status Dataset::claim(const std::string& destination, const std::string& source)
 
 Status Dataset::stage() {
   if (newest_) progress_.add_note(newest_text(*newest_));
+  progress_.add_note(note_);
   if (!item_.destination.empty()) {
     TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
     if (is_placed) return {};

@@ -49,6 +49,7 @@ class Dataset final : public StagedItem {
   const DatasetItem& item_;
   Unpacking wanted_;
   std::optional<NewestChoice> newest_;
+  std::string note_;                          // on the sources
   bool is_group_ = false;                     // a glob
   std::map<std::string, std::string> names_;  // of a group: default name → source
   // Of one that leads: its key, by what its sources are before and after they are read.

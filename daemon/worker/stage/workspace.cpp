@@ -22,11 +22,6 @@ constexpr const char* k_items = "items";
 constexpr const char* k_new_choice = "choice.new";
 constexpr std::size_t k_max_bytes = std::size_t{64} * 1024 * 1024;
 
-bool is_inside(std::string_view path, std::string_view directory) {
-  return path.size() > directory.size() && path.starts_with(directory) &&
-         path[directory.size()] == '/';
-}
-
 std::string choice_name(std::size_t item) { return "choice-" + std::to_string(item); }
 
 bool exists(int dir_fd, const std::string& name) {
@@ -66,13 +61,9 @@ int rename_any(int from_fd, const char* name, int to_fd, const char* to_name) {
 }
 
 void remove_below(int dir_fd, const std::string& name) {
-  if (::unlinkat(dir_fd, name.c_str(), 0) == 0) return;
-  const auto directory = open_directory_at(dir_fd, name);
-  if (!directory) return;
-  if (const Status removed = remove_tree_contents(directory->get()); !removed) {
+  const Status removed = remove_entry(dir_fd, name);
+  if (!removed && removed.error().code != ENOENT)
     log_line("not removed: " + name + "/" + removed.error().text());
-  }
-  ::unlinkat(dir_fd, name.c_str(), AT_REMOVEDIR);
 }
 
 }  // namespace
@@ -143,19 +134,30 @@ void Workspace::remove(bool keeps_names) {
 
 Status Workspace::claim(const std::string& destination, const std::string& source) {
   const std::lock_guard lock(*mutex_);
-  for (const auto& [taken, by] : claims_) {
-    if (taken != destination && !is_inside(taken, destination) && !is_inside(destination, taken))
-      continue;
-    const std::string cause =
-        taken == destination
-            ? shown(by) + " and " + shown(source) + " would both become '" + shown(taken) + "'"
-            : shown(by) + " would become '" + shown(taken) + "', " + shown(source) + " '" +
-                  shown(destination) + "': one inside of the other";
-    return fault(EEXIST, cause,
-                 "Give one of them another destination: --stage-dataset=SOURCE:DEST");
+  const auto in_the_way = claim_on(destination);
+  if (in_the_way == claims_.end()) {
+    claims_.emplace(destination, source);
+    return {};
   }
-  claims_.emplace(destination, source);
-  return {};
+  const auto& [taken, by] = *in_the_way;
+  const std::string cause =
+      taken == destination
+          ? shown(by) + " and " + shown(source) + " would both become '" + shown(taken) + "'"
+          : shown(by) + " would become '" + shown(taken) + "', " + shown(source) + " '" +
+                shown(destination) + "': one inside of the other";
+  return fault(EEXIST, cause, "Give one of them another destination: --stage-dataset=SOURCE:DEST");
+}
+
+// What is claimed there, around it, or inside it. A glob can have 100,000 destinations.
+Workspace::Claims::const_iterator Workspace::claim_on(const std::string& destination) const {
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = destination.find('/', end + 1);
+    const auto taken = claims_.find(std::string_view(destination).substr(0, end));
+    if (taken != claims_.end()) return taken;
+  }
+  const std::string inside = destination + "/";
+  const auto next = claims_.lower_bound(inside);
+  return next != claims_.end() && next->first.starts_with(inside) ? next : claims_.end();
 }
 
 bool Workspace::is_placed(const std::string& destination) {

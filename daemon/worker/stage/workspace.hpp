@@ -62,6 +62,8 @@ class Workspace {
   Status protect(const std::string& destination, WriteBits bits) const;
 
  private:
+  using Claims = std::map<std::string, std::string, std::less<>>;  // destination → source
+  [[nodiscard]] Claims::const_iterator claim_on(const std::string& destination) const;
   Status prepare(const std::string& destination, Fd& parent);
   Workspace(int job_fd, Existing existing) : job_fd_(job_fd), existing_(existing) {}
   Status read_ledger(int top_fd);
@@ -71,8 +73,8 @@ class Workspace {
   Fd top_;
   Fd items_;
   Fd ledger_;
-  PlacedNames placed_;                                      // by earlier workers
-  std::map<std::string, std::string, std::less<>> claims_;  // destination → source
+  PlacedNames placed_;  // by earlier workers
+  Claims claims_;
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
 };
 

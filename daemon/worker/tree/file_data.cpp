@@ -7,6 +7,7 @@
 
 #include "common/os/file.hpp"
 #include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 
 namespace nodestage {
 namespace {
@@ -35,7 +36,7 @@ Status copy_range(int from, int to, DataRange range, std::vector<char>& block,
   while (range.begin < range.end) {
     const std::size_t bytes = std::min<std::uint64_t>(block.size(), range.end - range.begin);
     if (!transfer(::pread, from, block.data(), bytes, range.begin)) {
-      if (errno == 0) return Error{EIO, "became shorter while it was read"};
+      if (errno == 0) return was_changed();  // it became shorter
       return system_error("cannot read");
     }
     if (!transfer(::pwrite, to, block.data(), bytes, range.begin)) {

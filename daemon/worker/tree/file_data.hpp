@@ -27,7 +27,7 @@ Result<std::optional<DataRange>> next_data(int fd, std::uint64_t offset, std::ui
 using OnBytes = std::function<Status(std::uint64_t)>;  // called for each block with its size
 
 // Copies `size` bytes from the start of `from` to the empty file `to`; holes stay holes. A fault
-// says whether reading or writing failed, or is on_bytes' own.
+// says whether reading or writing failed, is on_bytes' own, or was_changed() (settled_file.hpp).
 Status copy_data(int from, int to, std::uint64_t size, const OnBytes& on_bytes);
 
 // An entry to read: `path` below dir_fd (borrowed), opened with open_beneath. `follow`: 0, or

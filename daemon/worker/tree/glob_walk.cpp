@@ -55,6 +55,16 @@ bool matches(const std::string& pattern, const std::string& name) {
          ::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0;
 }
 
+constexpr unsigned char k_unknown = DT_UNKNOWN;
+
+// Whether a match is neither a file nor a directory. A link is what it leads to, if to anything.
+bool is_special(const std::string& path, unsigned char type) {
+  if (type == DT_REG || type == DT_DIR) return false;
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return false;
+  return !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
 std::string joined(const std::string& directory, const std::string& name) {
   return directory.empty() || directory.ends_with('/') ? directory + name : directory + "/" + name;
 }
@@ -63,7 +73,8 @@ std::string joined(const std::string& directory, const std::string& name) {
 
 Status GlobWalk::add(const std::string& text) {
   const std::string_view start = start_of(text);
-  Glob glob{components_of(std::string_view(text).substr(start.size())), text.ends_with('/')};
+  Glob glob{start.size(), components_of(std::string_view(text).substr(start.size())),
+            text.ends_with('/')};
   return expand(glob, 0, std::string(start));
 }
 
@@ -94,7 +105,7 @@ Status GlobWalk::expand(const Glob& glob, std::size_t at, const std::string& dir
     if (!name) break;
     path = joined(path, *name);
   }
-  if (at == glob.components.size()) return add_end(glob, path, Origin::named);
+  if (at == glob.components.size()) return add_end(glob, path, nullptr);
   if (glob.components[at] == k_any_depth) return expand_depths(glob, at + 1, path);
   TRY_ASSIGN(const auto names, list(path));
   return expand_names(glob, at, path, names);
@@ -105,10 +116,10 @@ Status GlobWalk::expand_names(const Glob& glob, std::size_t at, const std::strin
   for (const ListedName& listed : names) {
     if (!matches(glob.components[at], listed.name)) continue;
     const std::string path = joined(directory, listed.name);
-    if (at + 1 < glob.components.size()) {
+    if (at + 1 == glob.components.size()) {
+      TRY(add_end(glob, path, &listed));
+    } else if (!is_left_out(glob, path)) {
       TRY(expand(glob, at + 1, path));
-    } else {
-      TRY(add_end(glob, path, Origin::listed));
     }
   }
   return {};
@@ -119,9 +130,16 @@ Status GlobWalk::expand_depths(const Glob& glob, std::size_t at, const std::stri
   TRY_ASSIGN(const auto names, list(directory));
   TRY(name_of(glob.components[at]) ? expand(glob, at, directory)
                                    : expand_names(glob, at, directory, names));
-  for (const ListedName& listed : names)
-    if (enters(directory, listed)) TRY(expand_depths(glob, at, joined(directory, listed.name)));
+  for (const ListedName& listed : names) {
+    if (!enters(directory, listed)) continue;
+    const std::string path = joined(directory, listed.name);
+    if (!is_left_out(glob, path)) TRY(expand_depths(glob, at, path));
+  }
   return {};
+}
+
+bool GlobWalk::is_left_out(const Glob& glob, const std::string& directory) const {
+  return excludes_ && excludes_(directory.substr(glob.start_size));
 }
 
 bool GlobWalk::enters(const std::string& directory, const ListedName& listed) const {
@@ -131,10 +149,14 @@ bool GlobWalk::enters(const std::string& directory, const ListedName& listed) co
 }
 
 // In a job directory, what is listed is looked at as well: if that fails, it is not missing.
-Status GlobWalk::add_end(const Glob& glob, const std::string& path, Origin origin) {
-  if (origin == Origin::named || job_ != nullptr) {
+Status GlobWalk::add_end(const Glob& glob, const std::string& path, const ListedName* listed) {
+  if (listed == nullptr || job_ != nullptr) {
     TRY_ASSIGN(const bool is_there, has(path));
     if (!is_there) return {};
+  }
+  if (job_ == nullptr && is_special(path, listed == nullptr ? k_unknown : listed->type)) {
+    ++specials_;
+    return {};
   }
   if (!glob.means_directories) {
     matches_.push_back(path);
@@ -165,7 +187,7 @@ Result<std::optional<Fd>> GlobWalk::open(const std::string& directory) const {
   if (job_ == nullptr) {
     auto fd = open_at(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
     if (fd) return Opened(std::move(*fd));
-    if (is_no_match(fd.error().code) || fd.error().code == EACCES) return Opened();
+    if (is_no_match(fd.error().code)) return Opened();
     return Error{fd.error().code, directory};
   }
   const auto place = job_->find({directory});
@@ -181,7 +203,9 @@ Result<std::optional<Fd>> GlobWalk::open(const std::string& directory) const {
 Result<bool> GlobWalk::has(const std::string& path) const {
   if (job_ == nullptr) {
     struct stat info {};
-    return ::lstat(path.c_str(), &info) == 0;
+    if (::lstat(path.c_str(), &info) == 0) return true;
+    if (is_no_match(errno)) return false;
+    return Error{errno, path};
   }
   const auto place = job_->find({path, LastLink::keep});
   if (!place && place.error().code == ELOOP) return false;

@@ -8,6 +8,7 @@
 #include "common/os/fd.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/low_priority.hpp"
+#include "daemon/worker/tree/dir_stack.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
@@ -16,7 +17,7 @@ namespace {
 // A second pass finds what was added or moved during the first.
 constexpr int k_passes = 2;
 
-Status remove_entry(const WalkStep& step) {
+Status remove_step(const WalkStep& step) {
   if (step.kind == WalkStep::Kind::directory) return {};
   if (step.kind == WalkStep::Kind::fault) {
     if (step.fault.code == EXDEV) return Error{EXDEV, "is a mount point and stays"};
@@ -37,7 +38,7 @@ Status remove_pass(int dir_fd, const std::function<bool()>& must_stop) {
     if (!step) return first ? Status(std::move(step.error())) : first;
     if (!*step) return first;
     if (must_stop()) return Error{EINTR, "stopped"};
-    const Status removed = remove_entry(**step);
+    const Status removed = remove_step(**step);
     if (removed || removed.error().code == ENOENT || !first) continue;
     first = Error{removed.error().code, walk.path(**step) + ": " + removed.error().text()};
   }
@@ -54,6 +55,14 @@ Status remove_tree_contents(int dir_fd, const std::function<bool()>& must_stop) 
     if (result) return result;
   }
   return result;
+}
+
+Status remove_entry(int dir_fd, const std::string& name) {
+  if (::unlinkat(dir_fd, name.c_str(), 0) == 0) return {};
+  if (errno != EISDIR && errno != EPERM) return system_error(name);
+  TRY_ASSIGN(const Fd directory, open_directory_at(dir_fd, name));
+  TRY(remove_tree_contents(directory.get()));
+  return ::unlinkat(dir_fd, name.c_str(), AT_REMOVEDIR) == 0 ? Status() : system_error(name);
 }
 
 int run_remove(const RemoveOrder& order) {

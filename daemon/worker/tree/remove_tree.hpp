@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "common/result.hpp"
 #include "common/wire/worker_order.hpp"
@@ -14,6 +15,9 @@ namespace nodestage {
 // stays. What vanishes meanwhile is not a fault, so two runs at the same time do no harm.
 // `must_stop` is asked before each entry; once it says yes, the fault is EINTR.
 Status remove_tree_contents(int dir_fd, const std::function<bool()>& must_stop = {});
+
+// Removes an entry of any kind, with all that is in it.
+Status remove_entry(int dir_fd, const std::string& name);
 
 // Runs the `remove` task: removes the tree at k_worker_directory_fd, at nice 19 and idle I/O
 // priority. Exit code 0: the tree is empty; 1: something is left, and stderr names it.

@@ -1,4 +1,4 @@
-#include "daemon/worker/deliver/settled_file.hpp"
+#include "daemon/worker/tree/settled_file.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -18,9 +18,11 @@ bool is_equal(const timespec& a, const timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
+// Another number of names is another change time, and no change of the content.
 bool look_alike(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
-         is_equal(a.st_mtim, b.st_mtim) && is_equal(a.st_ctim, b.st_ctim);
+         is_equal(a.st_mtim, b.st_mtim) &&
+         (is_equal(a.st_ctim, b.st_ctim) || a.st_nlink != b.st_nlink);
 }
 
 // Returns whether a write through a mapping changes the file's time after an fdatasync(). It does
@@ -39,6 +41,27 @@ Time age_of(const timespec& time) {
   ::clock_gettime(CLOCK_REALTIME, &now);
   return std::chrono::duration_cast<Time>(std::chrono::seconds(now.tv_sec - time.tv_sec) +
                                           std::chrono::nanoseconds(now.tv_nsec - time.tv_nsec));
+}
+
+const SettleRules& usual_settle_rules() {
+  static const SettleRules k_usual;
+  return k_usual;
+}
+
+Error was_changed() { return Error{k_was_changed, "was changed while it was read"}; }
+
+bool is_unchanged(int fd, const struct stat& before) {
+  struct stat now {};
+  return ::fstat(fd, &now) == 0 && look_alike(now, before);
+}
+
+// A time in the future is that of another clock, which says nothing.
+bool has_held_still(int fd, const struct stat& before, const SettleRules& rules) {
+  if (!is_unchanged(fd, before)) return false;
+  const Time age = age_of(before.st_ctim);
+  if (age < Time(0) || age >= rules.young) return true;
+  rules.wait(rules.young - age);
+  return is_unchanged(fd, before);
 }
 
 // The kernel grants a lease for reading only if no process can write.
@@ -65,11 +88,6 @@ std::optional<SettledFile> SettledFile::look(int fd, const SettleRules& rules) {
   }
   if (!file.is_same()) return {};
   return file;
-}
-
-bool SettledFile::is_same() const {
-  struct stat now {};
-  return ::fstat(fd_, &now) == 0 && look_alike(now, info_);
 }
 
 bool SettledFile::was_whole() const {

@@ -1,9 +1,10 @@
-// SettledFile: finds out whether a file of a running job is whole, so that a copy is one of the
-// versions that its program made.
+// Whether what was read of a file is one of the versions that its program made: of any file that is
+// copied, by a look after its last byte; of a running job's, by SettledFile, before its first, too.
 #pragma once
 
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -18,10 +19,25 @@ struct SettleRules {
 
   Time quiet{10'000};   // how long a file that is held open for writing must not have changed
   Time tick{20};        // two changes within it may have one time
-  Time between{1'000};  // before files that were being written are looked at again
+  Time between{1'000};  // before files that were being written are looked at again, or read again
   unsigned looks = 4;   // at each file
+  Time young{250};      // a source that was changed within it is looked at again afterwards
+  unsigned reads = 3;   // of a source that is changed while it is read
   std::function<void(Time)> wait = [](Time time) { std::this_thread::sleep_for(time); };
 };
+
+const SettleRules& usual_settle_rules();
+
+// The fault of a read whose source does not hold still. It has no advice, since that differs.
+inline constexpr int k_was_changed = EINPROGRESS;
+Error was_changed();
+
+// Returns whether the open file looks as in `before`: the same size and the same times.
+bool is_unchanged(int fd, const struct stat& before);
+
+// The same for a source of data, after its last byte was read. Writers pause between two writes: if
+// the file was changed a moment ago, waits until it is no longer `young`, and looks again.
+bool has_held_still(int fd, const struct stat& before, const SettleRules& rules);
 
 // Whether some process has a file open for writing, or mapped so.
 enum class Writers {
@@ -44,7 +60,7 @@ class SettledFile {
   [[nodiscard]] const struct stat& info() const { return info_; }
 
   // Returns whether the file still looks as it did.
-  [[nodiscard]] bool is_same() const;
+  [[nodiscard]] bool is_same() const { return is_unchanged(fd_, info_); }
   // Returns, after it was read, whether what was read is whole.
   [[nodiscard]] bool was_whole() const;
 
