@@ -37,17 +37,20 @@ struct ChangedRun : NamedRun {
 TEST_CASE("a source that is changed while it is read is read again, and then the fault names it") {
   ChangedRun run;
   REQUIRE(run.shell("seq 9 > f; mkdir t; seq 9 > t/f; tar cf t.tar t; tar czf t.tgz t") == 0);
-  for (const auto& [name, change, made] : {std::tuple("f", "echo more >> f", ""),
-                                           {"t.tar", "seq 5 > t/f; tar cf t.tar t", "t/f"},
-                                           {"t.tgz", "seq 7 > t/f; tar czf t.tgz t", "t/f"}}) {
-    CAPTURE(name);
-    run.change = change;
+  struct Case {
+    std::string source, change, made;
+  };
+  for (const auto& one : {Case{"f", "echo more >> f", ""},
+                          {"t.tar", "seq 5 > t/f; tar cf t.tar t", "t/f"},
+                          {"t.tgz", "seq 7 > t/f; tar czf t.tgz t", "t/f"}}) {
+    CAPTURE(one.source);
+    run.change = one.change;
     run.times = 2;
-    CHECK(run.build(run.scratch / name) == "");
-    CHECK(run.shell("cmp " + std::string(*made == '\0' ? "f" : made) + " " + run.out(made)) == 0);
+    CHECK(run.build(run.scratch / one.source) == "");
+    CHECK(run.shell("cmp " + (one.made.empty() ? "f" : one.made) + " " + run.out(one.made)) == 0);
     run.times = 3;
-    const std::string fault = run.build(run.scratch / name);
-    CHECK(has(fault, std::string("/") + name +
+    const std::string fault = run.build(run.scratch / one.source);
+    CHECK(has(fault, "/" + one.source +
                          ": was being written: it was read 3 times, and changed each time"));
   }
   run.change = "cp t.tgz whole; truncate -s 0 t.tgz";
