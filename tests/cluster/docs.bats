@@ -40,9 +40,21 @@ setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step
     reload_daemons "$SETTINGS"
-    on ctl sh -c 'mkdir -p /project/def-x /project/python/3.11/bin && chown alice /project/def-x
-        ln -s /usr/bin/python3 /project/python/3.11/bin/python && ln -s python /project/python/3.11/bin/python3
-        echo "module() { PATH=/project/\$2/bin:\$PATH; }; export -f module" >/project/modules.sh'
+    # The module's Python makes environments as others do, less what ensurepip takes: most of the time of a job here. venv.bats
+    # has the real one.
+    on ctl sh -ec 'mkdir -p /project/def-x /project/python/3.11/bin && chown alice /project/def-x
+        cat >/project/python/3.11/bin/python && chmod 755 /project/python/3.11/bin/python && ln -s python /project/python/3.11/bin/python3
+        PYTHONPATH=$(echo /usr/share/python-wheels/pip-*.whl) /usr/bin/python3 -m pip install --quiet --no-index \
+            --find-links /usr/share/python-wheels --target /project/python/3.11/packages pip
+        echo "module() { PATH=/project/\$2/bin:\$PATH; }; export -f module" >/project/modules.sh' <<'PYTHON'
+#!/bin/sh
+[ "$1 $2" = "-m venv" ] || exec /usr/bin/python3 "$@"
+/usr/bin/python3 "$@" --without-pip || exit
+for directory; do :; done
+for packages in "$directory"/lib/python3*/site-packages; do
+    cp -r --preserve=mode,timestamps /project/python/3.11/packages/pip* "$packages" || exit
+done
+PYTHON
     on ctl sh -c 'cat >/project/make_wheels.py' <"$BATS_TEST_DIRNAME/lib/make_wheels.py"
     as alice bash -e <"$BATS_TEST_DIRNAME/lib/docs_home.sh"
 }

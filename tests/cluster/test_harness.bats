@@ -301,7 +301,8 @@ SCRIPT
 
 @test "up after a crash cleans up first" {
     # As if the machine's administrator had killed every process of the second instance.
-    for pid in $(cat /sys/fs/cgroup/freezer/nodestage-harness-2/{,*/,*/*/,*/*/*/}cgroup.procs | sort -u); do
+    group=/sys/fs/cgroup/freezer/$(cat "$(second dir)/cgroup")
+    for pid in $(cat "$group"/{cgroup.procs,*/cgroup.procs,*/*/cgroup.procs,*/*/*/cgroup.procs} | sort -u); do
         kill -KILL "$pid" || true
     done
     run second exec n1 true
