@@ -1,18 +1,25 @@
 #include "plugin/left_writers.hpp"
 
 #include <fcntl.h>
+#include <fts.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <climits>
 #include <csignal>
+#include <cstdint>
+#include <map>
+#include <set>
 #include <string_view>
 #include <thread>
 
 #include "common/os/ask_apart.hpp"
+#include "common/os/cgroup_paths.hpp"
 #include "common/os/directory_stream.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/file.hpp"
@@ -47,64 +54,180 @@ bool is_of(const std::string& process, std::uint32_t uid) {
   return take_field(ids, '\t') == wanted || take_field(ids, '\t') == wanted;
 }
 
-// Root's program with that name, which does nothing without the daemon's order; or the daemon, of
-// which a worker is a copy before it runs that. A user's program of that name can be on a file
-// system that does not answer: it is not asked.
-bool is_worker(const std::string& process) {
-  const std::string program = target_of(process + "/exe");
-  if (!program.ends_with("/nodestage-worker") && !program.ends_with("/nodestaged")) return false;
+// Whether the program of a process is root's, and has that name. A user's program of that name can
+// be on a file system that does not answer: it is not asked.
+bool runs_roots(const std::string& process, std::string_view name) {
+  if (!target_of(process + "/exe").ends_with(name)) return false;
   struct statx info {};
   return ::statx(AT_FDCWD, (process + "/exe").c_str(), AT_STATX_DONT_SYNC, STATX_UID, &info) == 0 &&
          info.stx_uid == 0;
 }
 
-// Also what is open for reading alone: its owner can open that again.
-bool has_open(const std::string& process, const std::string& below) {
-  for (const char* const link : {"/cwd", "/root", "/exe"}) {
-    if ((target_of(process + link) + "/").starts_with(below)) return true;
-  }
-  auto descriptors = DirectoryStream::at(AT_FDCWD, process + "/fd");
-  while (const auto number = descriptors.next()) {
-    const std::string link = (process + "/fd/").append(*number);
-    if ((target_of(link) + "/").starts_with(below)) return true;
-  }
-  const auto maps = read_file(AT_FDCWD, process + "/maps", k_most_maps);
-  return maps && maps->find(" " + below) != std::string::npos;
+std::string cgroups_of(const std::string& process) {
+  auto text = read_file(AT_FDCWD, process + "/cgroup", k_most_status);
+  return text ? std::move(*text) : std::string();
 }
 
-bool is_left_writer(const std::string& process, const std::string& below, std::uint32_t uid) {
-  return is_of(process, uid) && !is_worker(process) && has_open(process, below);
-}
-
-// The descriptor keeps the number from meaning another process by then.
-bool kill_if_writer(int pid, const std::string& below, std::uint32_t uid) {
-  const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  return process && is_left_writer("/proc/" + std::to_string(pid), below, uid) &&
-         ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0;
-}
-
-std::vector<int> kill_once(const std::string& below, std::uint32_t uid) {
-  std::vector<int> killed;
+template <typename See>
+void for_each_process(See see) {
   auto processes = DirectoryStream::at(AT_FDCWD, "/proc");
   while (const auto name = processes.next()) {
     std::string_view text = *name;
     const auto pid = take_number<int>(text);
-    if (pid && text.empty() && kill_if_writer(*pid, below, uid)) killed.push_back(*pid);
+    if (pid && text.empty()) see(*pid, "/proc/" + std::string(*name));
+  }
+}
+
+// Knows nodestage's own workers, by the cgroup that the daemon has put them into and that none of
+// their users can enter. Their program is no proof: a user can start it, with a library of the
+// user's in it.
+class OwnWorkers {
+ public:
+  OwnWorkers() {
+    auto mounts = cgroup_mounts("/proc");
+    if (mounts) mounts_ = std::move(*mounts);
+    for_each_process([this](int, const std::string& process) {
+      if (runs_roots(process, "/nodestaged") && is_of(process, 0))
+        daemons_.insert(cgroups_of(process));
+    });
+  }
+
+  [[nodiscard]] bool have(const std::string& process) const {
+    const std::string text = cgroups_of(process);
+    for (const auto& [controller, path] : cgroups_in(text)) {
+      const auto mount = mounts_.find(controller);
+      if (mount != mounts_.end() && is_roots(mount->second, path)) return true;
+    }
+    // Where there are no cgroups for workers, and before a worker has entered its own.
+    return daemons_.contains(text) &&
+           (runs_roots(process, "/nodestage-worker") || runs_roots(process, "/nodestaged"));
+  }
+
+ private:
+  // Whoever makes a cgroup owns its directory.
+  static bool is_roots(const CgroupMount& mount, const std::string& path) {
+    const std::size_t at = path.find("/nodestage-worker-");
+    if (at == std::string::npos) return false;
+    const std::string directory = directory_of(mount, path.substr(0, path.find('/', at + 1)));
+    struct stat info {};
+    return !directory.empty() && ::stat(directory.c_str(), &info) == 0 && info.st_uid == 0;
+  }
+
+  std::map<std::string, CgroupMount> mounts_;
+  std::set<std::string> daemons_;  // the cgroups that daemons are in
+};
+
+// The tree, and what in it is open.
+struct KeptTree {
+  std::string below;  // its path, and a slash
+  dev_t device = 0;
+};
+
+using Inodes = std::set<std::uint64_t>;
+
+// What a process has open, or mapped, on the file system of the tree.
+struct Open {
+  bool is_below = false;  // by the path that the kernel shows
+  Inodes inodes;
+};
+
+void add_link(const KeptTree& tree, const std::string& link, Open& open) {
+  if ((target_of(link) + "/").starts_with(tree.below)) open.is_below = true;
+  struct statx info {};
+  if (::statx(AT_FDCWD, link.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &info) ==
+          0 &&
+      ::makedev(info.stx_dev_major, info.stx_dev_minor) == tree.device)
+    open.inodes.insert(info.stx_ino);
+}
+
+// proc(5): "begin-end rights offset major:minor inode   path"
+void add_maps(const KeptTree& tree, const std::string& process, Open& open) {
+  const auto maps = read_file(AT_FDCWD, process + "/maps", k_most_maps);
+  if (!maps) return;
+  if (maps->find(" " + tree.below) != std::string::npos) open.is_below = true;
+  std::string_view rest = *maps;
+  while (!rest.empty()) {
+    std::string_view line = take_field(rest, '\n');
+    for (int i = 0; i < 3; ++i) take_field(line, ' ');
+    std::string_view device = take_field(line, ' ');
+    unsigned major = 0;
+    unsigned minor = 0;
+    const std::string_view first = take_field(device, ':');
+    std::from_chars(first.data(), first.data() + first.size(), major, 16);
+    std::from_chars(device.data(), device.data() + device.size(), minor, 16);
+    const auto inode = take_number<std::uint64_t>(line);
+    if (inode && *inode != 0 && ::makedev(major, minor) == tree.device) open.inodes.insert(*inode);
+  }
+}
+
+// Also what is open for reading alone: its owner can open that again.
+Open opened_by(const std::string& process, const KeptTree& tree) {
+  Open open;
+  for (const char* const link : {"/cwd", "/root", "/exe"}) add_link(tree, process + link, open);
+  auto descriptors = DirectoryStream::at(AT_FDCWD, process + "/fd");
+  while (const auto number = descriptors.next())
+    add_link(tree, (process + "/fd/").append(*number), open);
+  add_maps(tree, process, open);
+  return open;
+}
+
+// Returns which of these inodes are in the tree, whatever their paths are where they are open: a
+// user has other paths in a mount name space of their own.
+Inodes inodes_in(const KeptTree& tree, const Inodes& wanted) {
+  Inodes found;
+  std::string top = tree.below;
+  char* const tops[] = {top.data(), nullptr};
+  FTS* const walk = ::fts_open(tops, FTS_PHYSICAL | FTS_XDEV, nullptr);
+  if (walk == nullptr) return found;
+  while (const FTSENT* const entry = ::fts_read(walk)) {
+    if (entry->fts_info == FTS_DP || entry->fts_info == FTS_NS) continue;
+    if (wanted.contains(entry->fts_statp->st_ino)) found.insert(entry->fts_statp->st_ino);
+  }
+  ::fts_close(walk);
+  return found;
+}
+
+// The descriptor keeps the number from meaning another process by then.
+struct Suspect {
+  int pid;
+  Fd process;
+  Open open;
+};
+
+std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid) {
+  const OwnWorkers own;
+  std::vector<Suspect> suspects;
+  Inodes wanted;
+  for_each_process([&](int pid, const std::string& process) {
+    Suspect suspect{pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))), {}};
+    if (!suspect.process || !is_of(process, uid) || own.have(process)) return;
+    suspect.open = opened_by(process, tree);
+    wanted.insert(suspect.open.inodes.begin(), suspect.open.inodes.end());
+    suspects.push_back(std::move(suspect));
+  });
+  const Inodes inside = wanted.empty() ? Inodes() : inodes_in(tree, wanted);
+  std::vector<int> killed;
+  for (const Suspect& suspect : suspects) {
+    const bool is_writer = suspect.open.is_below ||
+                           std::any_of(inside.begin(), inside.end(), [&suspect](std::uint64_t one) {
+                             return suspect.open.inodes.contains(one);
+                           });
+    if (is_writer &&
+        ::syscall(SYS_pidfd_send_signal, suspect.process.get(), SIGKILL, nullptr, 0) == 0)
+      killed.push_back(suspect.pid);
   }
   return killed;
 }
 
-}  // namespace
-
-namespace {
-
 std::vector<int> kill_all(const std::string& directory, std::uint32_t uid) {
   std::vector<int> killed;
   const auto opened = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
-  if (uid == 0 || !opened) return killed;
-  const std::string below = target_of("/proc/self/fd/" + std::to_string(opened->get())) + "/";
+  struct stat info {};
+  if (uid == 0 || !opened || ::fstat(opened->get(), &info) != 0) return killed;
+  const KeptTree tree{target_of("/proc/self/fd/" + std::to_string(opened->get())) + "/",
+                      info.st_dev};
   for (int look = 0; look < k_looks; ++look) {
-    const std::vector<int> found = kill_once(below, uid);
+    const std::vector<int> found = kill_once(tree, uid);
     if (found.empty()) break;
     for (const int pid : found) {
       if (std::find(killed.begin(), killed.end(), pid) == killed.end()) killed.push_back(pid);

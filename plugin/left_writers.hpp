@@ -2,8 +2,9 @@
 // they could fill it after it was measured. Slurm has killed what it knows of the job, but a
 // process of the user's other job, or one that has escaped, can have a descriptor there.
 //
-// Needs root. What such a process hides from /proc (a descriptor in a message that no process has
-// received) is not found.
+// Needs root. What is open is compared by device and inode, since a user has other paths in a mount
+// name space of their own. What such a process hides from /proc (a descriptor in a message that no
+// process has received) is not found.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace nodestage {
 
 // Kills them, looks again, and kills what is found then, in a process of its own and for some
 // seconds at most: the caller never waits for what a user's process does. Returns the ids of those
-// it killed. nodestage's own workers are spared. `directory` is root's.
+// it killed. nodestage's own workers are spared, whose cgroups are root's. `directory` is root's.
 std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid);
 
 }  // namespace nodestage

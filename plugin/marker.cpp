@@ -20,10 +20,15 @@ std::string untold_path(const std::string& runtime_dir, std::uint32_t job) {
   return marker_path(runtime_dir, job) + ".untold";
 }
 
+// Users find what is theirs by its name and list nothing: who reads a directory into memory of a
+// file system of theirs holds its lock for as long as they like, and every prolog makes a name
+// here.
+constexpr mode_t k_passage = 0711;
+
 Status make_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0755) == 0) {
+  if (::mkdir(path.c_str(), k_passage) == 0) {
     // slurmd's umask is unknown.
-    return ::chmod(path.c_str(), 0755) == 0 ? Status() : system_error(path);
+    return ::chmod(path.c_str(), k_passage) == 0 ? Status() : system_error(path);
   }
   return errno == EEXIST ? Status() : system_error(path);
 }
@@ -60,6 +65,8 @@ Status write_marker(const std::string& runtime_dir, std::uint32_t job, std::stri
   TRY(make_directory(runtime_dir + "/jobs"));
   TRY(open_own_directory(runtime_dir));
   TRY_ASSIGN(const Fd jobs, open_own_directory(runtime_dir + "/jobs"));
+  // An earlier release let everybody list it.
+  if (::fchmod(jobs.get(), k_passage) != 0) return system_error(runtime_dir + "/jobs");
   const std::string name = std::to_string(job);
   ::unlinkat(jobs.get(), (name + ".untold").c_str(), 0);  // of an earlier run
   TRY(replace_file(jobs.get(), name, message.substr(0, k_max_marker_bytes), 0644));

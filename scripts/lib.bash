@@ -18,9 +18,11 @@ k_test_packages=(
   git libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck python3 gcc binutils bsdutils libcap2-bin mandoc groff-base bc
   python3-venv python3-virtualenv python3-numpy python3-wheel-whl python3-setuptools-whl python3-prometheus-client python3-jsonschema
   podman crun uidmap charliecloud-runtime squashfuse squashfs-tools busybox-static
-  bash-completion zsh fish ruby lua5.4 tcl ansible-core python3-apt chromium prometheus snakemake
+  bash-completion zsh fish ruby lua5.4 tcl ansible-core python3-apt chromium prometheus
 )
 k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
+# Large: six times as much as all others that the suites need.
+k_slow_packages=(snakemake)
 k_machine_packages=(qemu-system-x86 ansible-core debootstrap openssh-client e2fsprogs iproute2 procps bats python3)
 k_package_packages=(lintian rpm systemd debootstrap checkpolicy semodule-utils)
 

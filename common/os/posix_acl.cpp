@@ -29,8 +29,11 @@ Status let_in(int dir_fd, const std::set<std::uint32_t>& uids) {
       return system_error("removexattr");
     return ::fchmod(dir_fd, k_owner_alone) == 0 ? Status() : Status(system_error("chmod"));
   }
-  constexpr std::uint16_t k_enter = ACL_READ | ACL_EXECUTE;
-  std::vector<posix_acl_xattr_entry> entries{entry(ACL_USER_OBJ, k_enter | ACL_WRITE)};
+  // Without the right to list it: who reads a directory into memory of a file system of theirs
+  // holds its lock for as long as they like.
+  constexpr std::uint16_t k_enter = ACL_EXECUTE;
+  std::vector<posix_acl_xattr_entry> entries{
+      entry(ACL_USER_OBJ, ACL_READ | ACL_WRITE | ACL_EXECUTE)};
   for (const std::uint32_t uid : uids) entries.push_back(entry(ACL_USER, k_enter, uid));
   entries.push_back(entry(ACL_GROUP_OBJ, 0));
   entries.push_back(entry(ACL_MASK, k_enter));

@@ -34,6 +34,7 @@
 #include "daemon/worker/sandbox/sandbox.hpp"
 #include "daemon/worker/share/compare_tree.hpp"
 #include "daemon/worker/share/identify.hpp"
+#include "daemon/worker/share/source_trust.hpp"
 #include "daemon/worker/stage/keep.hpp"
 #include "daemon/worker/stage/stage.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
@@ -89,6 +90,8 @@ Status judge(const Sandbox& sandbox, const Order& order) {
   if (!sandbox.fault.empty()) log_error("not in the sandbox: " + sandbox.fault);
   bool is_needed = false;
   if constexpr (requires { order.sandbox; }) is_needed = order.sandbox == SandboxNeed::required;
+  // The keeper's, to whom belongs all that is kept for several users.
+  if constexpr (std::same_as<Order, LookOrder>) is_needed = true;
   if (!is_needed || sandbox.holds()) return {};
   return Error{EPERM, "the process that stages cannot confine itself on node '" + order.node +
                           "', and its administrators require that "
@@ -128,6 +131,15 @@ int confined(const Order& order, Work work) {
     if (const Status in = confine(order, {}); !in) return fail(in.error());
     return work();
   }
+}
+
+// The keeper's trees are those of all users, so it reads what one of them wrote in the sandbox
+// alone. The request says nothing of where it writes.
+template <typename Order, typename Work>
+int as_keeper(const Order& order, Work work) {
+  if (const Status in = confine(order, {}); !in) return fail(in.error());
+  const auto request = read_request();
+  return request ? work(*request) : fail(request.error());
 }
 
 // The text of a notice, or of lines, takes the place of a request.
@@ -177,16 +189,16 @@ int serve(const IdentifyOrder& order) {
 
 // The sources are received first: then no call of the sandbox is needed for it.
 int serve(const LookOrder& order) {
-  const auto items = receive_items(k_worker_sources_fd);
+  const auto items = receive_items(k_worker_sources_fd, is_of_the_site);
   if (!items) return fail(items.error());
-  return confined(order,
-                  [&](const StageRequest& request) { return run_look(order, request, *items); });
+  return as_keeper(order,
+                   [&](const StageRequest& request) { return run_look(order, request, *items); });
 }
 
 int serve(const KeepOrder& order) {
-  auto items = receive_items(k_worker_sources_fd, order.only_item);
+  auto items = receive_items(k_worker_sources_fd, is_of_the_site, order.only_item);
   if (!items) return fail(items.error());
-  return confined(order, [&](const StageRequest& request) {
+  return as_keeper(order, [&](const StageRequest& request) {
     return run_keep(order, request, std::move(*items));
   });
 }

@@ -110,7 +110,7 @@ assert_staged_exactly() {
     modes=$(on n1 stat -c '%n %a %U' /run/nodestage /run/nodestage/nodestaged.sock /var/lib/nodestage \
         /var/lib/nodestage/jobs /localscratch/.nodestage /localscratch/.nodestage/{status,trash,hold})
     echo "$modes"
-    [ "$modes" = "/run/nodestage 755 root
+    [ "$modes" = "/run/nodestage 711 root
 /run/nodestage/nodestaged.sock 666 root
 /var/lib/nodestage 700 root
 /var/lib/nodestage/jobs 700 root
@@ -127,7 +127,7 @@ assert_staged_exactly() {
     wait_until 15 worker_pid
     [ "$(on n1 stat -c '%a %U' "/localscratch/alice.$id.0")" = "700 alice" ]
     [ "$(on n1 stat -c '%a %U %s' "/run/nodestage/jobs/$id")" = "644 root 0" ]
-    [ "$(on n1 stat -c '%a %U' /run/nodestage/jobs)" = "755 root" ]
+    [ "$(on n1 stat -c '%a %U' /run/nodestage/jobs)" = "711 root" ]
     [ "$(on n1 stat -c '%a %U' "/var/lib/nodestage/jobs/$id.0.json" | xargs)" = "600 root" ]
     [ "$(on n1 stat -c '%a %U' "/var/lib/nodestage/jobs/$id.0.request" | xargs)" = "600 root" ]
     [ "$(on n1 stat -c '%a %U' "/localscratch/.nodestage/status/$id.0.stage")" = "600 root" ]

@@ -109,6 +109,18 @@ TEST_CASE("key credentials: what was made before the memory began is refused") {
   CHECK(has(restarted.open(*made, k_now_ms + 10).error().what, "its node sends another"));
 }
 
+TEST_CASE("key credentials: a clock that was ahead when the memory began, and was set back") {
+  const auto sender = holder_of(counted_bytes(64));
+  KeyCredentials receiver(keys_of(counted_bytes(64)), k_now_ms + 3'600'000);
+  const auto made = sender.make("payload", k_now_ms);
+  REQUIRE(made);
+  CHECK(receiver.open(*made, k_now_ms + 10).error().code == EAGAIN);
+  const auto another = sender.make("payload", k_now_ms + 20);
+  REQUIRE(another);
+  CHECK(receiver.open(*another, k_now_ms + 30));
+  CHECK(has(receiver.open(*another, k_now_ms + 40).error().what, "was used before"));
+}
+
 TEST_CASE("cluster keys: a list, of which the default key makes credentials and each opens them") {
   const std::string list = R"({"keys": [
     {"kid": "old", "kty": "oct", "alg": "HS256", "k": "b2xkIG9sZCBvbGQgb2xkIG9sZA=="},

@@ -1,13 +1,19 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
+#include "common/os/cgroup_paths.hpp"
+#include "common/os/file.hpp"
 #include "plugin/left_writers.hpp"
 #include "scratch.hpp"
 
@@ -17,17 +23,26 @@ namespace {
 
 constexpr uid_t k_user = 65534;
 
-// A process of that user that has opened the file, or is in the directory.
-pid_t start(const std::string& path, uid_t uid) {
+// A process of that user that has opened the file, or is in the directory, after what `prepare` did
+// as root. Then it runs the program, if that is one.
+pid_t start(
+    const std::string& path, uid_t uid, const std::function<bool()>& prepare = [] { return true; },
+    const std::string& program = "") {
   int ready[2];
   REQUIRE(::pipe2(ready, O_CLOEXEC) == 0);
   const pid_t child = ::fork();
   if (child == 0) {
     static_cast<void>(::signal(SIGTERM, SIG_DFL));  // not the test program's handler
-    const bool is_in = std::filesystem::is_directory(path) ? ::chdir(path.c_str()) == 0
-                                                           : ::open(path.c_str(), O_RDONLY) >= 0;
+    const bool is_in =
+        prepare() && (std::filesystem::is_directory(path) ? ::chdir(path.c_str()) == 0
+                                                          : ::open(path.c_str(), O_RDONLY) >= 0);
     const bool is_user = ::setgid(uid) == 0 && ::setuid(uid) == 0;
-    if (is_in && is_user && ::write(ready[1], "x", 1) == 1) ::pause();
+    if (!is_in || !is_user) ::_exit(1);
+    if (!program.empty()) {
+      ::dup2(ready[1], STDERR_FILENO);  // the pipe's other end reads "x", or the end
+      ::execl(program.c_str(), "sh", "-c", "printf x >&2; exec 2>&-; kill -STOP $$", nullptr);
+    }
+    if (::write(ready[1], "x", 1) == 1) ::pause();
     ::_exit(1);
   }
   ::close(ready[1]);
@@ -66,4 +81,82 @@ TEST_CASE("attack: who has something open in what is kept is killed, and nobody 
     CHECK(::waitpid(pid, &status, 0) == pid);
     CHECK(WTERMSIG(status) == (pid == reader || pid == inside ? SIGKILL : SIGTERM));
   }
+}
+
+namespace {
+
+struct Hold {
+  Scratch scratch = {};
+  std::string path = scratch / "hold";
+  Hold() {
+    std::filesystem::create_directories(path + "/12.0");
+    std::ofstream(path + "/12.0/file").close();
+    for (const std::string& open : {scratch.path().string(), path, path + "/12.0"})
+      REQUIRE(::chmod(open.c_str(), 0755) == 0);
+  }
+  // Whether the process was killed; ends it otherwise.
+  [[nodiscard]] bool kills(pid_t process) const {
+    const std::vector<int> killed = kill_left_writers(path, k_user);
+    const bool is_killed = std::find(killed.begin(), killed.end(), process) != killed.end();
+    if (!is_killed) ::kill(process, SIGKILL);
+    REQUIRE(::waitpid(process, nullptr, 0) == process);
+    return is_killed;
+  }
+};
+
+// A cgroup of root's for one worker; "" where none can be made.
+std::string make_worker_cgroup() {
+  const auto mounts = cgroup_mounts("/proc");
+  const auto own = read_file(AT_FDCWD, "/proc/self/cgroup", 1 << 16);
+  if (!mounts || !own) return "";
+  for (const auto& [controller, place] : cgroups_in(*own)) {
+    const auto mount = mounts->find(controller);
+    if (mount == mounts->end() || (!controller.empty() && controller != "pids")) continue;
+    const std::string made =
+        directory_of(mount->second, place) + "/nodestage-worker-test." + std::to_string(::getpid());
+    if (::mkdir(made.c_str(), 0755) == 0) return made;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("attack: what is kept is open by another path, in a mount name space of the user's") {
+  if (::geteuid() != 0) return;
+  const Hold hold;
+  const std::string elsewhere = hold.scratch / "elsewhere";
+  std::filesystem::create_directories(elsewhere);
+  const auto mount_elsewhere = [&] {
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           ::mount((hold.path + "/12.0").c_str(), elsewhere.c_str(), nullptr, MS_BIND, nullptr) ==
+               0;
+  };
+  for (const char* name : {"", "/file"})
+    CHECK(hold.kills(start(elsewhere + name, k_user, mount_elsewhere)));
+}
+
+TEST_CASE("attack: a program of root's with the worker's name, started by a user") {
+  if (::geteuid() != 0) return;
+  const Hold hold;
+  const std::string program = hold.scratch / "nodestage-worker";
+  std::filesystem::copy_file("/bin/sh", program);
+  const auto nothing = [] { return true; };
+  CHECK(hold.kills(start(hold.path + "/12.0", k_user, nothing, program)));
+}
+
+TEST_CASE("a worker in its cgroup is spared, whatever its program is") {
+  if (::geteuid() != 0) return;
+  const std::string cgroup = make_worker_cgroup();
+  if (cgroup.empty()) {
+    MESSAGE("skipped: no cgroup can be made here");
+    return;
+  }
+  const Hold hold;
+  const auto enter = [&] {
+    const auto processes = open_at(AT_FDCWD, cgroup + "/cgroup.procs", O_WRONLY);
+    return processes && write_all(processes->get(), std::string_view("0"));
+  };
+  CHECK_FALSE(hold.kills(start(hold.path + "/12.0", k_user, enter)));
+  CHECK(::rmdir(cgroup.c_str()) == 0);
 }

@@ -71,9 +71,18 @@ TEST_CASE("marker: any user can read it, whatever the umask") {
   const mode_t old = ::umask(077);
   REQUIRE(write_marker(scratch / "run", 1, "text"));
   ::umask(old);
-  CHECK(mode_of(scratch / "run") == 0755);
-  CHECK(mode_of(scratch / "run/jobs") == 0755);
+  CHECK(mode_of(scratch / "run") == 0711);
+  CHECK(mode_of(scratch / "run/jobs") == 0711);
   CHECK(mode_of(scratch / "run/jobs/1") == 0644);
+}
+
+// Its lock would be held while what reads it has a page of a file system of the user's to fill.
+TEST_CASE("attack: nobody lists the directory in which every prolog makes a name") {
+  const Scratch scratch;
+  REQUIRE(::mkdir((scratch / "run").c_str(), 0755) == 0);
+  REQUIRE(::mkdir((scratch / "run/jobs").c_str(), 0755) == 0);  // an earlier release's
+  REQUIRE(write_marker(scratch / "run", 1, "text"));
+  CHECK(mode_of(scratch / "run/jobs") == 0711);
 }
 
 TEST_CASE("marker: a message of any length can be read again") {

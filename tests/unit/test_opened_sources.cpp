@@ -26,12 +26,13 @@ struct Ends {
   }
   OpenedItems received() {
     user.reset();
-    auto items = receive_items(keeper.get());
+    auto items = receive_items(keeper.get(), is_of_site);
     REQUIRE(items);
     return std::move(*items);
   }
   Fd user;
   Fd keeper;
+  IsOfSite is_of_site = [](int) { return true; };
 };
 
 struct Site {
@@ -111,5 +112,22 @@ TEST_CASE(
   Ends ends;
   REQUIRE(::send(ends.user.get(), "abc", 3, 0) == 3);
   ends.user.reset();
-  CHECK_FALSE(receive_items(ends.keeper.get()));
+  CHECK_FALSE(receive_items(ends.keeper.get(), ends.is_of_site));
+}
+
+// The file may be one whose server does not answer: what is asked of it comes after the look at its
+// mount, and nothing of the item is taken.
+TEST_CASE("attack: a file of a file system of the user's is handed over") {
+  const Site site("data.tar");
+  Ends ends;
+  int looks = 0;
+  ends.is_of_site = [&looks](int) { return ++looks == 1; };
+  REQUIRE(hand_over(ends.user.get(), 0, site.path, site.open(O_RDONLY).get()));
+  REQUIRE(end_item(ends.user.get(), 0, false));
+  REQUIRE(hand_over(ends.user.get(), 1, site.path, site.open(O_RDONLY).get()));
+  REQUIRE(end_item(ends.user.get(), 1, false));
+  const OpenedItems items = ends.received();
+  CHECK(items.size() == 1);
+  CHECK(items.contains(0));
+  CHECK(looks == 2);
 }

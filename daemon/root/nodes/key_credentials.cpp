@@ -141,6 +141,8 @@ Status KeyCredentials::admit(const CredentialSalt& salt, std::uint64_t made_ms,
   if (made_ms > now_ms && made_ms - now_ms > k_lifetime_ms)
     return Error{EACCES,
                  "its credential is of a time " + seconds(made_ms - now_ms) + " from now" + clocks};
+  // This node's clock was ahead then, and was set back.
+  begun_ms_ = std::min(begun_ms_, now_ms);
   if (made_ms < begun_ms_)
     return Error{EAGAIN,
                  "its credential is older than this node's memory of used ones, which has "

@@ -1,5 +1,6 @@
 #include "daemon/root/tasks/job_workers.hpp"
 
+#include <memory>
 #include <utility>
 
 #include "daemon/root/basis/log.hpp"
@@ -40,12 +41,22 @@ Status JobWorkers::start(JobRecord& record, WorkerStart start, const Bounds& bou
   }
   TRY_ASSIGN(const Fd rate, rates_.join(which.first, which.second, record.begin.uid));
   start.rate_fd = rate.get();
-  const auto id = workers_.start(start, bounds.resources, bounds.limits, about(record, "worker"),
-                                 on_end_of(which, std::move(on_end)));
+  // What belongs to a later worker of the task stays when an earlier one ends: it was stuck, or
+  // nobody waited for it.
+  const auto own = std::make_shared<Workers::Id>(0);
+  const auto ended = [this, which, own, on_end,
+                      is_last = on_end_of(which, on_end)](const WorkerEnd& end) {
+    const auto last = at_work_.find(which);
+    if (last == at_work_.end() || last->second.id == *own) return is_last(end);
+    on_end(which.first, end);
+  };
+  const auto id =
+      workers_.start(start, bounds.resources, bounds.limits, about(record, "worker"), ended);
   if (!id) {
-    rates_.leave(which.first, which.second);
+    if (!at_work_.contains(which)) rates_.leave(which.first, which.second);
     return id.error();
   }
+  *own = *id;
   at_work_.insert_or_assign(which, Worker{*id, loop_.now(), {}, {}, {}});
   if (ProcessMark* mark = mark_in(record, which.second)) *mark = workers_.mark(*id);
   return {};

@@ -102,8 +102,13 @@ bool is_of_version_two(const std::string& directory) {
 }
 
 bool enter_job_cgroup(const std::string& directory) {
-  const auto file = open_at(AT_FDCWD, directory + "/cgroup.procs", O_WRONLY);
-  return file && write_all(file->get(), std::string_view("0"));
+  const auto enter = [&directory]() -> Status {
+    TRY_ASSIGN(const Fd file, open_at(AT_FDCWD, directory + "/cgroup.procs", O_WRONLY));
+    return write_all(file.get(), std::string_view("0"));
+  };
+  const Status entered = enter();
+  if (!entered) errno = entered.error().code;
+  return static_cast<bool>(entered);
 }
 
 std::uint64_t out_of_memory_kills(const std::string& directory) {

@@ -29,9 +29,10 @@ Result<Fd> for_reading(int fd) {
 Status become_worker(const WorkerStart& start, const Cgroups& cgroups) {
   TRY(cgroups.enter(start.cgroup));
   if (!start.job_cgroup.empty() && !enter_job_cgroup(start.job_cgroup)) {
-    const bool is_gone = errno == ENOENT || errno == ENODEV;
-    return Error{errno, is_gone ? std::string(WorkerProcess::k_step_gone)
-                                : "the job's memory cgroup cannot be entered: " + start.job_cgroup};
+    const int code = errno;
+    const bool is_gone = code == ENOENT || code == ENODEV;
+    return Error{code, is_gone ? std::string(WorkerProcess::k_step_gone)
+                               : "the job's memory cgroup cannot be entered: " + start.job_cgroup};
   }
   TRY(reset_process());
   if (::access(start.program.c_str(), X_OK) != 0) return system_error(start.program);

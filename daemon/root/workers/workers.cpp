@@ -1,10 +1,14 @@
 #include "daemon/root/workers/workers.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "common/os/cgroup_paths.hpp"
+#include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/workers/job_cgroup.hpp"
@@ -23,6 +27,38 @@ std::optional<std::chrono::nanoseconds> processor_time(int pid) {
 // A worker has its user's rights: neither its lines nor their number are trusted.
 constexpr unsigned k_max_log_lines = 200;
 constexpr std::size_t k_max_log_line = 1000;
+constexpr std::chrono::milliseconds k_look_again{100};
+
+// One that cannot be killed keeps its cgroup. Another of the same task of a job would be killed
+// with it there.
+template <typename All>
+std::string unused_cgroup(const std::string& wanted, const All& workers) {
+  const auto is_used = [&workers](const std::string& name) {
+    return std::any_of(workers.begin(), workers.end(),
+                       [&name](const auto& item) { return item.second.cgroup == name; });
+  };
+  std::string name = wanted;
+  for (int number = 2; is_used(name); ++number) name = wanted + "-" + std::to_string(number);
+  return name;
+}
+
+// Returns the name of the cgroup that a worker is in; none if it is in no worker's.
+std::optional<std::string> cgroup_of_worker(pid_t pid) {
+  constexpr std::size_t k_most = 1 << 16;
+  constexpr std::string_view k_before = "/nodestage-worker-";
+  const auto text = read_file(AT_FDCWD, "/proc/" + std::to_string(pid) + "/cgroup", k_most);
+  if (!text) return {};
+  for (const auto& [controller, path] : cgroups_in(*text)) {
+    const std::size_t at = path.rfind(k_before);
+    if (at != std::string::npos) return path.substr(at + k_before.size());
+  }
+  return {};
+}
+
+bool has_exited(const WorkerProcess& process) {
+  pollfd exit{process.pid_fd(), POLLIN, 0};
+  return ::poll(&exit, 1, 0) > 0;
+}
 
 void log_line(const Subject& subject, std::string_view line) {
   if (!line.starts_with(k_error_mark))
@@ -33,8 +69,10 @@ void log_line(const Subject& subject, std::string_view line) {
 
 }  // namespace
 
-Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits& resources,
+Result<Workers::Id> Workers::start(const WorkerStart& wanted, const CgroupLimits& resources,
                                    const Limits& limits, Subject subject, OnEnd on_end) {
+  WorkerStart start = wanted;
+  start.cgroup = unused_cgroup(wanted.cgroup, workers_);
   static_cast<void>(cgroups_.kill(start.cgroup));  // an earlier daemon's, not recorded yet
   TRY(cgroups_.create(start.cgroup, resources));
   const std::uint64_t kills_before =
@@ -62,7 +100,11 @@ Result<Workers::Id> Workers::start(const WorkerStart& start, const CgroupLimits&
   worker.kills = kills_before;
   worker.is_jobs_memory = resources.is_jobs_memory;
   TRY(watch(id));
-  TRY(loop_.watch(worker.process.started_fd(), [this, id] { started(id); }));
+  if (Status told = loop_.watch(worker.process.started_fd(), [this, id] { started(id); }); !told) {
+    worker.on_end = nullptr;
+    kill(id);  // ended() follows
+    return told.error();
+  }
   set_timer(worker, limits.start, [this, id] {
     Worker& late = workers_.at(id);
     late.verdict =
@@ -80,7 +122,7 @@ std::optional<Workers::Id> Workers::adopt(const ProcessMark& mark, const std::st
   auto process = WorkerProcess::adopt(mark);
   if (!process) return {};
   const Id id = add({std::move(*process),
-                     cgroup,
+                     cgroup_of_worker(mark.pid).value_or(cgroup),
                      std::move(subject),
                      std::move(on_end),
                      limits,
@@ -102,13 +144,26 @@ Workers::Id Workers::add(Worker worker) {
   return next_++;
 }
 
+// One that cannot be watched is killed, and nobody hears of its end.
 Status Workers::watch(Id id) {
+  struct Reaper {
+    Workers& workers;
+    Id id;
+    void operator()() const {
+      if (has_exited(workers.workers_.at(id).process)) return workers.ended(id);
+      workers.loop_.after(k_look_again, *this);
+    }
+  };
   Worker& worker = workers_.at(id);
-  TRY(loop_.watch(worker.process.pid_fd(), [this, id] { ended(id); }));
-  if (worker.process.log_fd() >= 0) {
-    TRY(loop_.watch(worker.process.log_fd(), [this, id] { read_log(id); }));
-  }
-  return {};
+  Status watched = loop_.watch(worker.process.pid_fd(), [this, id] { ended(id); });
+  const bool is_seen = static_cast<bool>(watched);
+  if (watched && worker.process.log_fd() >= 0)
+    watched = loop_.watch(worker.process.log_fd(), [this, id] { read_log(id); });
+  if (watched) return {};
+  worker.on_end = nullptr;
+  kill(id);
+  if (!is_seen) loop_.after(k_look_again, Reaper{*this, id});
+  return watched;
 }
 
 void Workers::set_timer(Worker& worker, std::chrono::seconds delay, Loop::Callback due) {

@@ -83,7 +83,7 @@ struct Received {
 };
 
 void take(std::map<std::uint32_t, Received>& all, const HandedSource& head, std::string path,
-          std::vector<Fd> fds) {
+          std::vector<Fd> fds, const IsOfSite& is_of_site) {
   Received& received = all[head.item];
   switch (head.part) {
     case Part::source:
@@ -91,7 +91,7 @@ void take(std::map<std::uint32_t, Received>& all, const HandedSource& head, std:
                            path.find('\0') != std::string::npos ||
                            has_source(received.item, path) ||
                            received.item.sources.size() >= k_most_handed_over ||
-                           !is_readable_file(fds.front().get());
+                           !is_of_site(fds.front().get()) || !is_readable_file(fds.front().get());
       if (!received.is_wrong)
         received.item.sources.push_back({std::move(path), std::move(fds.front())});
       return;
@@ -121,7 +121,8 @@ Status end_item(int socket, std::uint32_t item, bool is_group) {
   return send(socket, {item, is_group ? Part::end_of_group : Part::end}, {}, -1);
 }
 
-Result<OpenedItems> receive_items(int socket, std::optional<std::uint32_t> only) {
+Result<OpenedItems> receive_items(int socket, const IsOfSite& is_of_site,
+                                  std::optional<std::uint32_t> only) {
   std::map<std::uint32_t, Received> all;
   std::size_t taken = 0;
   for (;;) {
@@ -145,7 +146,8 @@ Result<OpenedItems> receive_items(int socket, std::optional<std::uint32_t> only)
       return Error{EPROTO, "what was handed over cannot be read"};
     std::memcpy(&head, text.data(), sizeof head);
     if (++taken > k_most_in_all) return Error{EPROTO, "too many sources were handed over"};
-    take(all, head, std::string(text.data() + sizeof head, bytes - sizeof head), std::move(fds));
+    take(all, head, std::string(text.data() + sizeof head, bytes - sizeof head), std::move(fds),
+         is_of_site);
     if (only && all.contains(*only) && all.at(*only).is_complete) break;
   }
   OpenedItems items;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -40,8 +41,11 @@ Status end_item(int socket, std::uint32_t item, bool is_group);
 // Receives until the sender has closed its end, or until `only` is complete, if that is an item. An
 // item counts if it is complete, if all its descriptors are of regular files open for reading, and
 // if each has a path of its own; without a group, there is one.
-// Closes the rest, which can block: a file system of the user's (FUSE) may not answer.
-Result<OpenedItems> receive_items(int socket, std::optional<std::uint32_t> only = {});
+// What `is_of_site` denies is asked nothing: neither it nor its file may be on a file system of the
+// user's (FUSE), which may not answer. Closes the rest, which can block for the same reason.
+using IsOfSite = std::function<bool(int fd)>;
+Result<OpenedItems> receive_items(int socket, const IsOfSite& is_of_site,
+                                  std::optional<std::uint32_t> only = {});
 
 // From now on, this process reads this item's sources and opens none by its path: find_sources(),
 // examine_source() and Source::open() know no others. Without an item, it opens sources again.

@@ -15,6 +15,7 @@
 #include "daemon/worker/piece/piece.hpp"
 #include "daemon/worker/share/dataset_key.hpp"
 #include "daemon/worker/share/file_look.hpp"
+#include "daemon/worker/share/source_trust.hpp"
 #include "daemon/worker/share/venv_key.hpp"
 
 namespace nodestage {
@@ -53,6 +54,8 @@ void add_directory(ShareKey& key, const DatasetItem& item, const std::string& pa
 }
 
 // Hands an item's sources over while they are open. The receiver takes it only if it was complete.
+// A descriptor of a file system that a user can have mounted is not handed over: to look at it, or
+// to close it, could keep the receiver waiting for that user, for ever.
 class Handover {
  public:
   Handover(const ShareRules& rules, const DatasetItem& item, std::size_t index)
@@ -61,7 +64,7 @@ class Handover {
 
   // Without a receiver, the item is this user's.
   void add(const std::string& path, int fd) {
-    is_on_ = is_on_ && hand_over(k_worker_sources_fd, index_, path, fd);
+    is_on_ = is_on_ && is_of_the_site(fd) && hand_over(k_worker_sources_fd, index_, path, fd);
   }
   void give_up() { is_on_ = false; }
   void end(bool is_group) {
@@ -89,9 +92,9 @@ Finding find_dataset(const DatasetItem& item, const ShareRules& rules, std::size
       handover.give_up();
       add_directory(key, item, path, file->get(), rules);
     } else {
-      handover.add(path, file->get());
       finding.bytes += static_cast<std::uint64_t>(info.st_size);
       add_source(key, path, file->get());
+      if (!key.is_refused()) handover.add(path, file->get());
     }
     if (!key.is_refused()) continue;
     handover.give_up();

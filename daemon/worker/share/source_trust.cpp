@@ -45,6 +45,11 @@ std::string resolved(const std::string& path) {
   return ::realpath(path.c_str(), to) != nullptr ? to : path;
 }
 
+bool is_of_the_site(int fd) {
+  const auto mounts = read_mountinfo();
+  return mounts && is_for_all(*mounts, mount_of(fd));
+}
+
 std::string SourceTrust::objection(const std::string& path, int fd) {
   const std::string real = never_.empty() ? "" : path_of(fd);
   for (const auto& directory : never_) {

@@ -13,6 +13,11 @@ namespace nodestage {
 std::string resolved(const std::string& path);
 
 // For several threads.
+// Whether no ordinary user can have made or mounted the file system of what is open, and the mount
+// is in this process's mount name space. Asks the kernel alone, not the file's server. `fd` may be
+// O_PATH.
+bool is_of_the_site(int fd);
+
 class SourceTrust {
  public:
   // Whether every user of the node sees the same file, and the same of it, under what the kernel

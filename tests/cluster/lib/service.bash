@@ -101,7 +101,7 @@ restart_munged() {
 start_workers() {
     local host=$1
     ! service_alive "$host" nodestage-workers || return 0
-    on_host "$host" mkdir -p /run/nodestage
+    on_host "$host" mkdir -p -m 711 /run/nodestage
     start_service "$host" nodestage-workers /var/log/nodestage/workers.log \
         /usr/sbin/nodestaged --keep-cgroup /run/nodestage/worker-cgroup
     wait_for 5 on_host "$host" test -s /run/nodestage/worker-cgroup || die "nodestage-workers on $host did not start"
