@@ -78,6 +78,19 @@ TEST_CASE("parts of split archives") {
     CAPTURE(name);
     CHECK(whole_archive(name).empty());
   }
+  const auto part = part_name("/p/t.tar.gz_part-07");
+  REQUIRE(part);
+  CHECK(part->whole == "t.tar.gz");
+  CHECK(part->joint == "_part-");
+  CHECK(part->number == "07");
+  CHECK(part->is_like(*part_name("t.tar.gz_part-112")));
+  CHECK_FALSE(part->is_like(*part_name("t.tar.gz_part-aa")));
+  CHECK_FALSE(part_name("t.tar.gz.md5"));
+  CHECK(whole_zip("/p/data.z01") == "data.zip");
+  for (const char* name : {"data.zip", "data.z", "data.z1", "data.z1234", ".z01", "data.zab"}) {
+    CAPTURE(name);
+    CHECK(whole_zip(name).empty());
+  }
   CHECK(is_part_name("x.part01"));
   CHECK(is_part_name("x.003"));
   CHECK_FALSE(is_part_name("x.csv"));

@@ -18,11 +18,9 @@ bool is_equal(const timespec& a, const timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-// Another number of names is another change time, and no change of the content.
-bool look_alike(const struct stat& a, const struct stat& b) {
+bool have_same_content(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
-         is_equal(a.st_mtim, b.st_mtim) &&
-         (is_equal(a.st_ctim, b.st_ctim) || a.st_nlink != b.st_nlink);
+         is_equal(a.st_mtim, b.st_mtim);
 }
 
 // Returns whether a write through a mapping changes the file's time after an fdatasync(). It does
@@ -52,7 +50,8 @@ Error was_changed() { return Error{k_was_changed, "was changed while it was read
 
 bool is_unchanged(int fd, const struct stat& before) {
   struct stat now {};
-  return ::fstat(fd, &now) == 0 && look_alike(now, before);
+  return ::fstat(fd, &now) == 0 && have_same_content(now, before) &&
+         (is_equal(now.st_ctim, before.st_ctim) || now.st_nlink != before.st_nlink);
 }
 
 // A time in the future is that of another clock, which says nothing.
@@ -88,6 +87,13 @@ std::optional<SettledFile> SettledFile::look(int fd, const SettleRules& rules) {
   }
   if (!file.is_same()) return {};
   return file;
+}
+
+// One that was replaced is whole, and yet not what the output has now.
+bool SettledFile::is_same() const {
+  struct stat now {};
+  return ::fstat(fd_, &now) == 0 && have_same_content(now, info_) &&
+         is_equal(now.st_ctim, info_.st_ctim);
 }
 
 bool SettledFile::was_whole() const {

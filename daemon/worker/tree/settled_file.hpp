@@ -32,7 +32,8 @@ const SettleRules& usual_settle_rules();
 inline constexpr int k_was_changed = EINPROGRESS;
 Error was_changed();
 
-// Returns whether the open file looks as in `before`: the same size and the same times.
+// Returns whether the open file has the content that it had in `before`: the same size and the same
+// times, but for the change time of one that got or lost a name.
 bool is_unchanged(int fd, const struct stat& before);
 
 // The same for a source of data, after its last byte was read. Writers pause between two writes: if
@@ -60,7 +61,7 @@ class SettledFile {
   [[nodiscard]] const struct stat& info() const { return info_; }
 
   // Returns whether the file still looks as it did.
-  [[nodiscard]] bool is_same() const { return is_unchanged(fd_, info_); }
+  [[nodiscard]] bool is_same() const;
   // Returns, after it was read, whether what was read is whole.
   [[nodiscard]] bool was_whole() const;
 
