@@ -1,5 +1,4 @@
-# Results of two nodes are held under one name: one command recovers all, beside each other, replaces nothing else, and the
-# job's status then is that of a job whose results are there.
+# Results of two nodes are held under one name: one command recovers all, replaces nothing else, and the status knows of it.
 mkdir -m 500 closed
 job -N2 --ntasks-per-node=1 --stage-out=r:closed/o --stage-out=good:. --stage-out=never:x,when=failure --stage-out=absent:y,optional <<'SCRIPT'
 #!/bin/bash
@@ -19,7 +18,7 @@ holds back/n1/r/a n1
 rm back/n2/r/a
 said=$(nodestage recover "$job" back --all-nodes 2>&1)
 echo "$said"
-has "$said" "n2 no longer holds results of job $job" 'when= excludes it' 'absent: skipped: nothing of that name'
+has "$said" "n2 no longer holds results of job $job" 'when= excludes it' 'absent: nothing of that name'
 lacks "$said" 'never: skipped: was delivered before' 'absent: skipped: was delivered before'
 holds back/n2/r/a n2
 for ((i = 0; i < 100; ++i)); do nodestage status "$job" >.status && break; sleep 0.1; done
