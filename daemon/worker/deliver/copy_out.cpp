@@ -100,7 +100,9 @@ bool CopyOut::begin_target(const struct stat& source) {
       scope_.list != nullptr ? scope_.list->made_mode(scope_.item, "") : std::nullopt;
   const bool is_unfinished =
       (there.st_mode & 01700) == 01700 && is_within(there.st_mode, source.st_mode);
-  if (!is_unfinished && !(mode_before && is_within(there.st_mode, *mode_before))) return false;
+  const bool is_as_ended = mode_before && is_within(there.st_mode, *mode_before) &&
+                           (there.st_mode & 0700) == (*mode_before & 0700);
+  if (!is_unfinished && !is_as_ended) return false;
   if ((there.st_mode & 0700) != 0700)
     static_cast<void>(change_mode(target_.get(), (there.st_mode & 02777) | 01700));
   return true;
