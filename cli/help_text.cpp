@@ -218,17 +218,21 @@ keeps nothing of that NAME.
 
 const char* const k_recover = R"(nodestage recover 4711 rescued --node=n12
 
-Copies a job's held results to a directory. The node then no longer keeps them.
+Copies a job's held results to a directory; of a job of several nodes, those of
+each to DIR/NODE. No other file of the same name is replaced. The node then no
+longer keeps them.
 Usage: nodestage recover [options] JOBID[.RESTART] DIR
 
-  JOBID          the job, as `nodestage held` shows it
-  DIR            created if it does not exist
-  --node=NODE    the node that holds the results, reached with srun
-  --socket=PATH  the daemon's socket
+  JOBID              the job, as `nodestage held` shows it
+  DIR                created if it does not exist
+  --all-nodes        from each node that holds results of the job, reached with
+                     srun
+  --node=NODE[,...]  from these nodes
+  --socket=PATH      the daemon's socket
   -h, --help
 
 Exit code: 0; 1: the results could not be copied, and stay held; 2: wrong
-arguments, or this node holds no results of such a job of yours.
+arguments, or a node holds no results of such a job of yours.
 )";
 
 const char* const k_doctor = R"(nodestage doctor

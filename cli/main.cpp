@@ -214,7 +214,7 @@ class Command {
     recover_ = add_daemon_verb("recover", help::k_recover);
     recover_->add_option("JOBID", recover_arguments_.job)->required();
     recover_->add_option("DIR", recover_arguments_.directory)->required();
-    recover_->add_option("--node", recover_arguments_.node);
+    choose_nodes(*recover_, recover_arguments_.nodes);
 
     add_cache();
 
@@ -243,11 +243,16 @@ class Command {
   }
 
   // Returns the options that choose nodes.
-  static std::vector<CLI::Option*> add_nodes(CLI::App& verb, NodeChoice& choice) {
+  static std::vector<CLI::Option*> choose_nodes(CLI::App& verb, NodeChoice& choice) {
     auto* all = verb.add_flag("--all-nodes", choice.is_all);
     auto* some = verb.add_option("--node", choice.nodes)->excludes(all);
-    verb.add_flag("--pieces", choice.is_pieces);
     return {all, some};
+  }
+
+  // The same, of a verb that answers such a choice on each node.
+  static std::vector<CLI::Option*> add_nodes(CLI::App& verb, NodeChoice& choice) {
+    verb.add_flag("--pieces", choice.is_pieces);
+    return choose_nodes(verb, choice);
   }
 
   void add_report() {

@@ -2,14 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/job_id.hpp"
 #include "cli/base/node_rows.hpp"
+#include "cli/base/slurm_job.hpp"
+#include "cli/base/slurm_nodes.hpp"
 #include "cli/base/this_node.hpp"
 #include "common/build_info.hpp"
 #include "common/os/terminal.hpp"
@@ -29,10 +33,36 @@ std::string absolute(const std::string& path) {
   return ::getcwd(here, sizeof here) == nullptr ? "" : std::string(here) + "/" + path;
 }
 
-int become_srun(const RecoverArguments& arguments, const std::string& directory) {
-  std::vector<std::string> words = {
-      "srun",      "-w",      arguments.node, "-N1",    "-n1", "--stage-wait=none",
-      "nodestage", "recover", arguments.job,  directory};
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+// The partition to ask for; empty: the default one, or a step of a job that runs.
+std::string partition_of(const std::string& node) {
+  for (const char* name : {"SLURM_JOB_ID", "SLURM_PARTITION"})
+    if (std::getenv(name) != nullptr) return {};
+  const std::vector<SlurmNode> known = list_nodes(Partitions::usable);
+  const SlurmNode* found = find_node(known, node);
+  return found == nullptr || found->is_in_default ? "" : found->partition;
+}
+
+// One task on each of them.
+int become_srun(const RecoverArguments& arguments, const std::string& directory,
+                const std::vector<std::string>& nodes) {
+  const std::string count = std::to_string(nodes.size());
+  std::vector<std::string> words = {"srun",
+                                    "-w",
+                                    joined(nodes),
+                                    "-N" + count,
+                                    "-n" + count,
+                                    "--ntasks-per-node=1",
+                                    "--kill-on-bad-exit=0",
+                                    "--stage-wait=none"};
+  if (const std::string partition = partition_of(nodes.front()); !partition.empty())
+    words.push_back("--partition=" + partition);
+  words.insert(words.end(), {"nodestage", "recover", arguments.job, directory});
   if (arguments.socket != k_socket_path) words.push_back("--socket=" + arguments.socket);
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
@@ -43,10 +73,43 @@ int become_srun(const RecoverArguments& arguments, const std::string& directory)
                "--node needs Slurm's srun; on the node itself, omit --node.");
 }
 
+// The nodes that hold results of the job, of those that answer.
+std::vector<std::string> nodes_that_hold(const JobId& id, const GatheredRows& gathered) {
+  std::vector<std::string> nodes;
+  for (const RowsOfNode& of_node : gathered.nodes) {
+    const bool holds =
+        std::any_of(of_node.rows.begin(), of_node.rows.end(), [&id](const Message& message) {
+          const auto* row = std::get_if<HeldRow>(&message);
+          return row != nullptr && row->job == id.job &&
+                 (id.restart == k_no_number || row->restart == id.restart);
+        });
+    if (holds) nodes.push_back(of_node.node);
+  }
+  return nodes;
+}
+
+int recover_elsewhere(const RecoverArguments& arguments, const JobId& id,
+                      const std::string& directory) {
+  if (!arguments.nodes.is_all) {
+    const auto nodes = expand_nodes(arguments.nodes.nodes);
+    if (!nodes) return fault(nodes.error().text(), "--node needs Slurm's commands.");
+    return become_srun(arguments, directory, *nodes);
+  }
+  const GatheredRows gathered =
+      gather_rows(arguments.nodes, {"nodestage", "held", "--pieces"}, arguments.socket);
+  if (gathered.code != 0) return gathered.code;
+  const auto nodes = nodes_that_hold(id, gathered);
+  if (!nodes.empty()) return become_srun(arguments, directory, nodes);
+  fault("the nodes that answered hold no results of a job " + arguments.job + " of yours",
+        "`nodestage held --all-nodes` lists what they hold.");
+  return k_nothing_held;
+}
+
 int nothing_held(const RecoverArguments& arguments) {
   fault("this node holds no results of a job " + arguments.job + " of yours",
         "The file nodestage-JOBID.txt beside the job's output names the node: give it with "
-        "--node=NODE.\n`nodestage held` lists what this node holds.");
+        "--node=NODE, or let --all-nodes look for it.\n`nodestage held` lists what this node "
+        "holds.");
   return k_nothing_held;
 }
 
@@ -73,7 +136,7 @@ int recover(const RecoverArguments& arguments) {
   const Recover ask{id->job, id->restart, absolute(arguments.directory)};
   if (ask.directory.empty())
     return fault("the current directory does not exist", "Give an absolute DIR.");
-  if (!arguments.node.empty()) return become_srun(arguments, ask.directory);
+  if (arguments.nodes.is_elsewhere()) return recover_elsewhere(arguments, *id, ask.directory);
   TaskVoice voice(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), node_name(),
                   k_line_interval);
   const auto begun = Clock::now();
@@ -89,15 +152,18 @@ int recover(const RecoverArguments& arguments) {
         if (recovered == nullptr) return daemon_fault("nodestaged gave an unexpected answer");
         for (const std::string& line : recovered->lines)
           std::printf("%s\n", printable(line).c_str());
-        std::printf("this node no longer holds results of job %s\n", arguments.job.c_str());
+        std::printf("%s no longer holds results of job %s\n", printable(node_name()).c_str(),
+                    arguments.job.c_str());
         return 0;
       });
   if (code) return *code;
   if (!is_daemon_away(code.error())) return daemon_fault(code.error().text());
   return no_daemon_here(code.error().text(),
-                        "Name the node that holds the results: nodestage recover " + arguments.job +
-                            " DIR --node=NODE. The end of the job's output names it, and "
-                            "`nodestage held --all-nodes` lists all.");
+                        "Name the node that holds the results, or look for it on all: nodestage "
+                        "recover " +
+                            arguments.job +
+                            " DIR --node=NODE, or --all-nodes. The end of the job's output says "
+                            "which, and `nodestage held --all-nodes` lists all.");
 }
 
 }  // namespace nodestage

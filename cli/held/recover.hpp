@@ -1,7 +1,9 @@
-// nodestage recover JOBID DIR [--node=NODE]
+// nodestage recover JOBID DIR [--all-nodes | --node=NODES]
 #pragma once
 
 #include <string>
+
+#include "cli/base/node_rows.hpp"
 
 namespace nodestage {
 
@@ -9,12 +11,13 @@ struct RecoverArguments {
   std::string socket;
   std::string job;        // "JOBID" or "JOBID.RESTART"
   std::string directory;  // absolute, or relative to the current directory
-  std::string node;       // where the results are; empty: this one
+  NodeChoice nodes;       // where the results are
 };
 
-// Copies a job's held results to DIR/SOURCE. With a node, becomes an srun to that node. Exit code:
-// 0: everything is in DIR and no longer held; 1: not everything, and the results stay held; 2: this
-// node holds nothing of such a job of the caller.
+// Copies a job's held results to DIR/SOURCE; of a job of several nodes, to DIR/NODE/SOURCE. With
+// nodes, becomes an srun to them, or, of all nodes, to those that hold results of the job. Exit
+// code: 0: everything is in DIR and no longer held; 1: not everything, and the results stay held;
+// 2: a node that was named, or every node, holds nothing of such a job of the caller.
 int recover(const RecoverArguments& arguments);
 
 }  // namespace nodestage

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "common/os/file.hpp"
 #include "common/talk/summary.hpp"
@@ -18,11 +20,41 @@ constexpr off_t k_most_bytes = off_t{256} << 10;  // the results are at the end
 constexpr std::size_t k_most_lines = 40;
 constexpr std::string_view k_completing = "COMPLETING";
 
-bool says_undelivered(const std::string& line) {
-  const auto has = [&line](std::string_view what) {
-    return line.find(": " + std::string(what)) != std::string::npos;
+// What a line says of the results on its node.
+enum class Results { nothing, kept, lost, delivered };
+
+Results results_in(std::string_view line) {
+  line.remove_prefix(std::min(line.find(": "), line.size()));
+  const auto says = [line](std::string_view what) {
+    return line.starts_with(": ") && line.substr(2).starts_with(what);
   };
-  return has(k_results_kept) || has(k_results_lost_with_site) || has(k_results_lost);
+  if (says(k_results_kept)) return Results::kept;
+  for (const auto what : {k_results_lost_with_site, k_results_lost, k_kept_removed, k_kept_taken})
+    if (says(what)) return Results::lost;
+  return says(k_kept_delivered) || says(k_kept_recovered) ? Results::delivered : Results::nothing;
+}
+
+std::string node_in(const std::string& line) { return line.substr(0, line.find(": ")); }
+
+// Whether a node says nothing better of its results in the end.
+bool has_undelivered(const std::vector<std::string>& lines) {
+  std::map<std::string, Results> last;
+  for (const std::string& line : lines) {
+    const Results results = results_in(line);
+    if (results != Results::nothing) last[node_in(line)] = results;
+  }
+  return std::any_of(last.begin(), last.end(),
+                     [](const auto& of_node) { return of_node.second != Results::delivered; });
+}
+
+void drop_outdated(std::vector<std::string>& lines) {
+  std::set<std::string> ended;  // nodes that keep nothing any more
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    const Results results = results_in(*line);
+    if (results == Results::kept && ended.contains(node_in(*line))) line->clear();
+    if (results == Results::delivered || results == Results::lost) ended.insert(node_in(*line));
+  }
+  std::erase(lines, "");
 }
 
 std::string sources_of(const JobEnd& end, const std::string& job) {
@@ -64,6 +96,7 @@ std::vector<std::string> lines_of_nodestage(std::string_view output) {
     line.remove_prefix(k_line_start.size());
     lines.push_back(printable(line));
   }
+  drop_outdated(lines);
   if (lines.size() > k_most_lines)
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(k_most_lines));
   return lines;
@@ -84,8 +117,7 @@ JobEnd end_of_job(const SlurmJob& job, const std::string& wanted) {
 bool has_failed(const StatusReport& report) {
   if (report.end) {
     const bool may_be_well = report.slurm_state == "COMPLETED" || report.end->is_completing;
-    const auto& lines = report.end->lines;
-    return !may_be_well || std::any_of(lines.begin(), lines.end(), says_undelivered);
+    return !may_be_well || has_undelivered(report.end->lines);
   }
   return std::any_of(report.jobs.begin(), report.jobs.end(), [](const JobStatus& status) {
     return status.row.state == to_text(JobState::failed) ||

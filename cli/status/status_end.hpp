@@ -21,6 +21,7 @@ JobEnd end_of_job(const SlurmJob& job, const std::string& wanted);
 Result<std::string> read_output_end(const std::string& path, std::uint32_t owner);
 
 // Returns the last lines of nodestage in the end of an output, without "nodestage: ", printable.
+// How to fetch what a node keeps is left out if the node says later what became of that.
 std::vector<std::string> lines_of_nodestage(std::string_view output);
 
 // Returns whether the job, its staging or the delivery of its results has failed, as far as is

@@ -43,6 +43,11 @@ inline constexpr std::string_view k_results_kept =
 inline constexpr std::string_view k_results_lost_with_site =
     "what could not be delivered is lost with the site's directory";
 inline constexpr std::string_view k_results_lost = "the results are lost";
+// The same for what a later line says of results that were kept: they are not kept any more.
+inline constexpr std::string_view k_kept_delivered = "the results that were kept are delivered now";
+inline constexpr std::string_view k_kept_recovered = "the results were recovered to ";
+inline constexpr std::string_view k_kept_removed = "the results were removed ";
+inline constexpr std::string_view k_kept_taken = "the administrators took the held results away";
 
 // Returns whether a push was asked for the output; it says nothing of the others.
 bool is_asked_for(const ItemRecord& item);

@@ -191,7 +191,7 @@ _nodestage() {
         [status]='--here --json --watch --socket= --help'
         [held]='--all-nodes --node= --socket= --help'
         [cache]='--drop --json --all-nodes --node= --socket= --help'
-        [recover]='--node= --socket= --help'
+        [recover]='--all-nodes --node= --socket= --help'
         [push]='--no-wait --socket= --help'
         [wait]='--quiet --socket= --help'
         [report]='--html= --node= --json --here --socket= --help'

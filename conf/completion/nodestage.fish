@@ -39,7 +39,7 @@ complete -c nodestage -n '__nodestage_verb pack recover' -a '(__fish_complete_di
 complete -c nodestage -n '__nodestage_verb wait' -l quiet -d 'Print only failures'
 complete -c nodestage -n '__nodestage_verb push' -l no-wait -d 'Only ask for it'
 complete -c nodestage -n '__nodestage_verb held recover cache report' -l node -x -d 'Only this node'
-complete -c nodestage -n '__nodestage_verb held cache' -l all-nodes -d 'Ask all nodes'
+complete -c nodestage -n '__nodestage_verb held recover cache' -l all-nodes -d 'Ask all nodes'
 complete -c nodestage -n '__nodestage_verb cache' -l drop -d 'Remove these items'
 complete -c nodestage -n '__nodestage_verb report' -l html -r -F -d 'Also write a page'
 complete -c nodestage -n '__nodestage_verb doctor' -l host -x -a 'login compute' -d 'The kind of this host'

@@ -121,6 +121,12 @@ journal() {
     [ "$(as alice cat /project/good/good)" = newer ]
     wait_until 10 notice_says "$JOBID" "All results of the job are delivered now" /home/alice/logs
     [ "$(as alice ls -A logs | xargs)" = "nodestage-$JOBID.txt run_$JOBID.out" ]
+    wait_until 10 as alice grep -q "n1: the results that were kept are delivered now" "logs/run_$JOBID.out"
+    run as alice nodestage status "$JOBID"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has "$output" "delivered now"
+    lacks "$output" "nodestage recover"
     assert_idle_clean
 }
 
@@ -204,7 +210,7 @@ journal() {
     run on_node n1 alice nodestage recover "$JOBID" back
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"this node no longer holds results of job $JOBID" ]]
+    [[ $output == *"n1 no longer holds results of job $JOBID" ]]
     [ "$(as alice sh -c 'cd back && find . -type f | sort | xargs && cat deep/er/part-1 deep/er/part-2 one.txt | xargs')" = \
         $'./deep/er/part-1 ./deep/er/part-2 ./one.txt\n1 2 one' ]
     [ -z "$(on ctl find /home/alice/back ! -user alice)" ]

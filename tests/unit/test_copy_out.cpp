@@ -125,6 +125,47 @@ TEST_CASE("a try that is killed in a directory which an earlier one has finished
   CHECK(describe(job.target / "out") == whole);
 }
 
+TEST_CASE("an output's own directory gets the mode that cp -r gives it") {
+  for (const mode_t mode : {0700U, 0750U, 0777U, 0500U, 01755U}) {
+    CAPTURE(mode);
+    StageOutJob job;
+    write_file(job.directory / "results/f", "f");
+    REQUIRE(chmod((job.directory / "results").c_str(), mode) == 0);
+    job.ask("results", "out");
+    job.ask("results", "dir/");
+    REQUIRE(job.run() == 0);
+    // Root's, where the tests run as root.
+    const std::string cp = (job.target / "cp").string();
+    const std::string source = (job.directory / "results").string();
+    REQUIRE(std::system(("umask 022; cp -r '" + source + "' '" + cp + "'").c_str()) == 0);
+    const auto rights = [](const fs::path& path) { return lstat_of(path).st_mode & 0777; };
+    CHECK(rights(job.target / "out") == rights(cp));
+    REQUIRE(std::system(("rm -rf '" + cp + "'").c_str()) == 0);
+    CHECK((lstat_of(job.target / "out").st_mode & 07000) == (mode & 01000));
+    for (const fs::path& path : {job.target / "out", job.target / "dir/results", fs::path(source)})
+      chmod(path.c_str(), 0700);
+  }
+}
+
+TEST_CASE(
+    "an output's own directory: what is there stays, and what a killed try has left is ended") {
+  StageOutJob job;
+  write_file(job.directory / "results/f", "f");
+  REQUIRE(chmod((job.directory / "results").c_str(), 0750) == 0);
+  fs::create_directory(job.target / "out");
+  job.ask("results", "out");
+  const auto mode_after = [&](mode_t before) {
+    REQUIRE(chmod((job.target / "out").c_str(), before) == 0);
+    REQUIRE(job.run() == 0);
+    return lstat_of(job.target / "out").st_mode & 07777;
+  };
+  CHECK(mode_after(0755) == 0755);
+  CHECK(mode_after(02770) == 02770);
+  CHECK(mode_after(01777) == 01777);
+  CHECK(mode_after(01750) == 0750);
+  CHECK(mode_after(03740) == 02740);
+}
+
 TEST_CASE("a directory of the user's own keeps its mode, a private one too") {
   StageOutJob job;
   write_file(job.directory / "results/sub/f", "f");

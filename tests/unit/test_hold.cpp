@@ -98,7 +98,7 @@ TEST_CASE("what has been delivered, what has not, and whether a further try can 
   const auto ended =
       status_of(WorkerPhase::failed,
                 {item(done, "a", ""), item(ItemState::failed, "b", "why"), item(skipped, "c", "")});
-  CHECK(delivered_items(ended) == 0b101);
+  CHECK(delivered_items(ended) == 0b001);  // what was skipped was not delivered
   CHECK(can_try_again(ended));
   CHECK(reasons_of(ended, "cause\nadvice") ==
         std::vector<std::string>{"b -> /p/out: not delivered: why"});
@@ -162,6 +162,18 @@ TEST_CASE("the notice: job, node, cause, how long, and both commands") {
   CHECK(has(warned, "SOON"));
   CHECK(has(warned, "No further try"));
   CHECK(has(warned, "nodestage recover 12.2 DIR"));
+}
+
+TEST_CASE("of a job of several nodes, one command recovers all, and each node has its directory") {
+  JobRecord record = held_record(12, 0);
+  CHECK(recovered_to(record, "/d") == "/d");
+  record.begin.node_count = 3;
+  CHECK(recovered_to(record, "/d") == "/d/n1");
+  const std::string text = held_notice(record, {});
+  CHECK(has(text, "    nodestage recover 12 DIR --all-nodes\n"));
+  CHECK(has(text, "    srun -w n1 -N1 -n1 nodestage recover 12 DIR\n"));
+  CHECK(has(text, "is copied to DIR/NODE"));
+  CHECK_FALSE(has(text, "--node="));
 }
 
 TEST_CASE("the notice says where Slurm can switch the node off, and nothing keeps it from that") {

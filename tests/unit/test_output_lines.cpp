@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "common/talk/summary.hpp"
 #include "daemon/root/held/output_lines.hpp"
 
 using namespace nodestage;
@@ -54,6 +55,9 @@ TEST_CASE("what is held says how to fetch it, and why where no output does") {
   CHECK(lines[3] ==
         "what could not be delivered is kept on this node: `nodestage recover 12 DIR --node=n1` "
         "copies it to DIR");
+  CHECK(held_lines(delivered_job(1, 3), status(), "").back() ==
+        "what could not be delivered is kept on this node: `nodestage recover 12 DIR --all-nodes` "
+        "copies it to DIR/n1");
   const Lines unknown = held_lines(delivered_job(), {}, "the process was\tkilled\nadvice");
   REQUIRE(unknown.size() == 2);
   CHECK(unknown[0] == "results could not be delivered: the process was\\x09killed");
@@ -65,4 +69,10 @@ TEST_CASE("what is lost says so") {
   const Lines removed = lost_lines(delivered_job(), {}, "/l/a.12.0 was removed", Loss::removed);
   CHECK(removed == Lines{"results could not be delivered: /l/a.12.0 was removed",
                          "the results are lost; tell your site's support"});
+}
+
+TEST_CASE("what became of what was held says so") {
+  CHECK(released_lines(status(), "") ==
+        Lines{"a -> /t/a: 2 files, 0 B in 0.0 s", std::string(k_kept_delivered)});
+  CHECK(released_lines(status(), "recovered to /home/\x1b") == Lines{"recovered to /home/\\x1b"});
 }

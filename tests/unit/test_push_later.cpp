@@ -123,6 +123,28 @@ TEST_CASE("directories: mode and time follow the source, also of one that change
   }
 }
 
+TEST_CASE(
+    "an output's own directory becomes private with its source, also one that denies writing") {
+  PushJob job;
+  const fs::path results = job.directory / "results";
+  write_file(results / "f", "f");
+  job.ask("results", "out");
+  const auto mode = [&] { return lstat_of(job.target / "out").st_mode & 07777; };
+  REQUIRE(job.run() == 0);
+  CHECK(mode() == 0755);
+  for (const mode_t private_mode : {0500U, 0700U}) {
+    write_file(results / std::to_string(private_mode), "x");
+    REQUIRE(chmod(results.c_str(), private_mode) == 0);
+    REQUIRE(job.run() == 0);
+    CHECK(mode() == private_mode);
+    chmod(results.c_str(), 0700);
+  }
+  // The user's own decision.
+  REQUIRE(chmod((job.target / "out").c_str(), 0755) == 0);
+  REQUIRE(job.run_end() == 0);
+  CHECK(mode() == 0755);
+}
+
 TEST_CASE("a directory of the user's own in the target keeps its mode") {
   PushJob job;
   write_file(job.directory / "results/sub/a", "1");

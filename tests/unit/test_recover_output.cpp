@@ -110,6 +110,52 @@ TEST_CASE("where a source is missing, all that no output names comes back at its
   CHECK(names_in(job.back() / "data") == Names{"new"});
 }
 
+TEST_CASE(
+    "what is there is not replaced: the same content counts as recovered, another is a fault") {
+  RecoverJob job;
+  write_file(job.directory / "r/same", "1");
+  write_file(job.directory / "r/other", "2");
+  write_file(job.directory / "r/new", "3");
+  fs::create_symlink("same", job.directory / "r/link");
+  fs::create_symlink("same", job.directory / "r/elsewhere");
+  fs::create_hard_link(job.directory / "r/new", job.directory / "r/twin");
+  write_file(job.back() / "r/same", "1");
+  write_file(job.back() / "r/other", "x");
+  write_file(job.back() / "r/twin", "3");
+  fs::create_symlink("same", job.back() / "r/link");
+  fs::create_symlink("new", job.back() / "r/elsewhere");
+  job.ask("r", "x");
+  REQUIRE(job.run() == 1);
+  CHECK(
+      job.note() ==
+      "2 entries could not be delivered: r/elsewhere: something else has that name in the target; "
+      "r/other: something else has that name in the target");
+  CHECK(file_text(job.back() / "r/other") == "x");
+  CHECK(fs::read_symlink(job.back() / "r/elsewhere") == "new");
+  CHECK(file_text(job.back() / "r/new") == "3");
+  CHECK(leftovers(job.back()).empty());
+  fs::remove(job.back() / "r/other");
+  fs::remove(job.back() / "r/elsewhere");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(job.back() / "r/other") == "2");
+  REQUIRE(job.run() == 0);
+}
+
+TEST_CASE("sources of one job that overlap are recovered") {
+  RecoverJob job;
+  write_file(job.directory / "data/m-5", "5");
+  write_file(job.directory / "run/a", "1");
+  fs::create_symlink("../data/m-5", job.directory / "run/best");
+  fs::create_symlink("../data", job.directory / "run/all");
+  job.ask("run", "x");
+  job.ask("*", "x");
+  job.ask("run/best", "x");
+  REQUIRE(job.run() == 0);
+  CHECK(file_text(job.back() / "run/best") == "5");
+  CHECK(file_text(job.back() / "run/all/m-5") == "5");
+  CHECK(file_text(job.back() / "data/m-5") == "5");
+}
+
 TEST_CASE("a directory that cannot be written: the cause, and the data stay") {
   RecoverJob job;
   write_file(job.directory / "a", "1");

@@ -19,7 +19,7 @@ TEST_CASE("the contents of a directory, or with a trailing slash the directory")
   CHECK(job.status.phase == WorkerPhase::done);
   CHECK(job.what() == "directory");
   CHECK(names_in(job.target / "contents") == Names{"a"});
-  CHECK((lstat_of(job.target / "contents").st_mode & 0777) == 0755);
+  CHECK((lstat_of(job.target / "contents").st_mode & 0777) == 0700);
   CHECK(names_in(job.target / "inside") == Names{"results"});
   CHECK((lstat_of(job.target / "inside/results").st_mode & 0777) == 0700);
   CHECK(file_text(job.target / "inside2/results/a") == "1");

@@ -88,6 +88,28 @@ TEST_CASE("a job has failed if Slurm says so, or if a result is not in its targe
   CHECK(has_failed(runs));
 }
 
+TEST_CASE(
+    "what was kept and is delivered or recovered later is no failure, and no command fetches it") {
+  const auto line = [](const char* node, std::string_view what) {
+    return "nodestage: " + std::string(node) + ": " + std::string(what) + " x\n";
+  };
+  for (const std::string_view what : {k_kept_delivered, k_kept_recovered}) {
+    const std::string both = "nodestage: n1: r -> /out: not delivered: full\n" +
+                             line("n1", k_results_kept) + line("n2", k_results_kept);
+    CHECK(has_failed(over("COMPLETED", lines_of_nodestage(both + line("n1", what)))));
+    const Lines lines = lines_of_nodestage(both + line("n1", what) + line("n2", what));
+    CHECK(lines.size() == 3);
+    CHECK_FALSE(has_failed(over("COMPLETED", lines)));
+    CHECK(has_failed(over("FAILED", lines)));
+  }
+  const Lines removed = lines_of_nodestage(line("n1", k_results_kept) + line("n1", k_kept_removed));
+  CHECK(removed.size() == 1);
+  CHECK(has_failed(over("COMPLETED", removed)));
+  // A later run of the job.
+  CHECK(has_failed(over(
+      "COMPLETED", lines_of_nodestage(line("n1", k_kept_delivered) + line("n1", k_results_kept)))));
+}
+
 TEST_CASE("a job that has ended is shown with what its output says, and nothing moves any more") {
   const StatusReport report = over("COMPLETED", {"n1: r -> /out: 1 file"});
   CHECK(status_text(report, "12", Owners::hide) ==

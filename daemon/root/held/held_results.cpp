@@ -4,6 +4,7 @@
 #include <climits>
 #include <utility>
 
+#include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/held/hold.hpp"
@@ -109,7 +110,7 @@ void HeldResults::timer_due(const JobKey& key) {
               "results that could not be delivered are removed, having been kept since {}",
               human_date(hold.since));
     return release(*record, expired_notice(*record),
-                   "the results were removed after the time for which the site holds them");
+                   std::string(k_kept_removed) + "after the time for which the site holds them");
   }
   const auto due = measurements_.due(key);
   if (due && now >= *due) measurements_.ask(*record);
@@ -161,7 +162,7 @@ bool HeldResults::is_taken_away(const JobRecord& record) {
   if (!tree || *tree) return false;
   log::warn(about(record), "the held results were taken away from {}",
             at_.areas.held_path(record.key()));
-  partings_[record.key()] = "the administrators took the held results away";
+  partings_[record.key()] = k_kept_taken;
   return true;
 }
 
@@ -245,7 +246,7 @@ void HeldResults::recovery_ended(const JobKey& key, const std::optional<std::str
   if (record == nullptr) return;
   if (!directory) return set_timer(key);
   write_notice(*record, recovered_notice(*record, *directory), [](Notices::Written) {});
-  partings_[key] = "the results were recovered to " + *directory;
+  partings_[key] = std::string(k_kept_recovered) + *directory;
   at_.events.done(key, Fact::released);
 }
 

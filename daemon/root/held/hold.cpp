@@ -81,7 +81,7 @@ bool can_try_again(const WorkerStatus& status) {
 std::uint64_t delivered_items(const WorkerStatus& status) {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < std::min<std::size_t>(status.items.size(), 64); ++i) {
-    if (!is_open(status.items[i])) bits |= 1ULL << i;
+    if (state_of(status.items[i]) == ItemState::done) bits |= 1ULL << i;
   }
   return bits;
 }
@@ -114,6 +114,15 @@ std::string run_name(const JobKey& key) {
   return key.restart == 0 ? job : job + "." + std::to_string(key.restart);
 }
 
+std::string recover_command(const JobRecord& record) {
+  return "nodestage recover " + run_name(record.key()) + " DIR " +
+         (record.begin.node_count > 1 ? "--all-nodes" : "--node=" + printable(record.begin.node));
+}
+
+std::string recovered_to(const JobRecord& record, const std::string& directory) {
+  return record.begin.node_count > 1 ? directory + "/" + record.begin.node : directory;
+}
+
 bool can_be_switched_off(const JobRecord& record, const Config::Hold& settings) {
   return (record.begin.slurm_ways & k_powers_down) != 0 && !settings.keep_powered &&
          settings.notify.empty();
@@ -122,7 +131,7 @@ bool can_be_switched_off(const JobRecord& record, const Config::Hold& settings) 
 std::string held_notice(const JobRecord& record, const Config::Hold& settings) {
   const HoldTimes times = hold_times(record.hold, settings);
   const std::string node = printable(record.begin.node);
-  const std::string command = "    nodestage recover " + run_name(record.key()) + " DIR";
+  const std::string command = "nodestage recover " + run_name(record.key()) + " DIR";
   std::string text = title(record) + "These results of the job could not be delivered:\n";
   for (const std::string& reason : record.hold.reasons) text += "    " + reason + "\n";
   text += "\nThey are kept on " + node + " until " + human_date(times.expire) +
@@ -136,10 +145,14 @@ std::string held_notice(const JobRecord& record, const Config::Hold& settings) {
           ? "No further try is made, because it could not succeed.\n"
           : "Delivery is tried again from time to time. Once the cause is removed, you need not "
             "do anything:\nwhen the results are delivered, this file will say so.\n";
-  text += "To copy them to a directory DIR that you can write to, run this on a login node:\n" +
-          command + " --node=" + node + "\nor\n    srun -w " + node +
-          " -N1 -n1 nodestage recover " + run_name(record.key()) + " DIR\nor this on " + node +
-          " itself:\n" + command + "\n";
+  text += "To copy them to a directory DIR that you can write to, run this on a login node:\n    " +
+          recover_command(record) + "\nor\n    srun -w " + node + " -N1 -n1 " + command +
+          "\nor this on " + node + " itself:\n    " + command + "\n";
+  if (record.begin.node_count > 1)
+    text +=
+        "What a node of the job keeps is copied to DIR/NODE: the first command copies that of all "
+        "of them, the others\nthat of " +
+        node + ".\n";
   return text + updated();
 }
 

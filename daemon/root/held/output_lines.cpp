@@ -48,8 +48,19 @@ std::vector<std::string> result_lines(const JobRecord& record, const WorkerStatu
 std::vector<std::string> held_lines(const JobRecord& record, const WorkerStatus& status,
                                     const std::string& cause) {
   std::vector<std::string> lines = failed_lines(record, status, cause);
-  lines.push_back(std::string(k_results_kept) + ": `nodestage recover " + run_name(record.key()) +
-                  " DIR --node=" + printable(record.begin.node) + "` copies it to DIR");
+  lines.push_back(std::string(k_results_kept) + ": `" + recover_command(record) +
+                  "` copies it to " + printable(recovered_to(record, "DIR")));
+  return lines;
+}
+
+std::vector<std::string> released_lines(const WorkerStatus& status, const std::string& parting) {
+  if (!parting.empty()) return {printable(parting)};
+  std::vector<std::string> lines;
+  const std::vector<std::string> all = delivery_lines(status);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (state_of(status.items[i]) == ItemState::done) lines.push_back(all[i]);
+  }
+  lines.emplace_back(k_kept_delivered);
   return lines;
 }
 

@@ -21,6 +21,9 @@ std::vector<std::string> result_lines(const JobRecord& record, const WorkerStatu
 std::vector<std::string> held_lines(const JobRecord& record, const WorkerStatus& status,
                                     const std::string& cause);
 
+// What became of results that were held. `parting`: why they left; "": they are delivered.
+std::vector<std::string> released_lines(const WorkerStatus& status, const std::string& parting);
+
 // The same for results that are lost now.
 std::vector<std::string> lost_lines(const JobRecord& record, const WorkerStatus& status,
                                     const std::string& cause, Loss loss);

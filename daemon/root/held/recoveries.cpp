@@ -6,6 +6,7 @@
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
+#include "daemon/root/held/hold.hpp"
 
 namespace nodestage {
 namespace {
@@ -15,7 +16,8 @@ constexpr std::chrono::seconds k_progress_pause{1};
 }  // namespace
 
 void Recoveries::ask(const JobRecord& record, Ticket ticket, Reply reply,
-                     const std::string& directory) {
+                     const std::string& wanted) {
+  const std::string directory = recovered_to(record, wanted);
   log::info(about(record), "recovery to {} starts", printable(directory));
   asked_.insert_or_assign(record.key(), Asked{ticket, std::move(reply), directory, {}});
   report_progress(record.key());

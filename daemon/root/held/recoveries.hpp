@@ -30,8 +30,9 @@ class Recoveries {
         turns_(loop, of_one_user),
         on_end_(std::move(on_end)) {}
 
-  // Takes in a caller, who gets the progress every second. Nothing starts before go_on().
-  void ask(const JobRecord& record, Ticket ticket, Reply reply, const std::string& directory);
+  // Takes in a caller, who gets the progress every second, and the results as recovered_to() says.
+  // Nothing starts before go_on().
+  void ask(const JobRecord& record, Ticket ticket, Reply reply, const std::string& wanted);
   // Starts when it is the user's turn: the results are held, and nothing else uses them.
   void go_on(const JobRecord& record);
   [[nodiscard]] bool is_busy(const JobKey& key) const { return asked_.count(key) > 0; }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/root/basis/log.hpp"
+#include "daemon/root/held/output_lines.hpp"
 #include "daemon/root/jobs/jobs.hpp"
 
 namespace nodestage {
@@ -103,6 +104,9 @@ void Jobs::start(Step step, JobRecord& record) {
       return held_.release(record, lost_notice(record, Loss::removed),
                            "the results were lost: another program had removed their directory");
     case Step::finish:
+      if (record.hold.since != 0 && record.state != JobState::gone)
+        output_.append(
+            record, released_lines(files_.status(key, WorkerTask::stage_out), held_.parting(key)));
       ending_.finish(record);
       views_.keep_report(record);
       held_.forget(record);

@@ -38,6 +38,9 @@ bool is_as_made(const struct stat& there, mode_t mode) {
   return (now == (mode & 01777) || (now & 01700) == 01700) && there.st_uid == ::geteuid();
 }
 
+// Returns whether group and others have no more rights by `mode` than by `source`.
+bool is_within(mode_t mode, mode_t source) { return (mode & 077 & ~source) == 0; }
+
 // Returns whether the directory looks like a finished copy of `source`.
 bool looks_like(const struct stat& there, const struct stat& source) {
   return there.st_uid == ::geteuid() && (there.st_mode & 01777) == (source.st_mode & 01777) &&
@@ -65,6 +68,8 @@ std::string in_the_way(int target_fd, const std::string& name) {
 
 }  // namespace
 
+mode_t mode_while_filled(const struct stat& info) { return refilled(info.st_mode); }
+
 CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope scope)
     : target_(std::move(target)),
       names_(std::move(names)),
@@ -77,11 +82,44 @@ CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope 
   remove_leftovers(target_.get(), names_);
 }
 
-Status CopyOut::contents(Fd directory) {
+Status CopyOut::contents(Fd directory, const struct stat& info) {
   Fd target(::fcntl(target_.get(), F_DUPFD_CLOEXEC, 0));
   if (!target) return system_error("dup");
   Descent at{DirStack(std::move(target)), is_changed_};
-  return tree(std::move(directory), at, "");
+  const bool is_ours = begin_target(info);
+  const Status copied = tree(std::move(directory), at, "");
+  const Status ended = is_ours ? end_target(info) : Status();
+  return copied ? ended : copied;
+}
+
+// Returns whether this or an earlier try has created the target, and makes it writable.
+bool CopyOut::begin_target(const struct stat& source) {
+  struct stat there {};
+  if (::fstat(target_.get(), &there) != 0 || there.st_uid != ::geteuid()) return false;
+  const auto mode_before =
+      scope_.list != nullptr ? scope_.list->made_mode(scope_.item, "") : std::nullopt;
+  const bool is_unfinished =
+      (there.st_mode & 01700) == 01700 && is_within(there.st_mode, source.st_mode);
+  const bool is_as_ended = mode_before && is_within(there.st_mode, *mode_before) &&
+                           (there.st_mode & 0700) == (*mode_before & 0700);
+  if (!is_unfinished && !is_as_ended) return false;
+  if ((there.st_mode & 0700) != 0700)
+    static_cast<void>(change_mode(target_.get(), (there.st_mode & 02777) | 01700));
+  return true;
+}
+
+// What the umask or a default ACL denied when it was created, stays denied.
+Status CopyOut::end_target(const struct stat& source) {
+  struct stat now {};
+  if (::fstat(target_.get(), &now) != 0) return bare_error();
+  if (scope_.is_early())
+    scope_.list->add_directory(scope_.item, "", source, DirectoryOrigin::delivery);
+  const mode_t mode =
+      (now.st_mode & S_ISGID) | (source.st_mode & S_ISVTX) | (now.st_mode & source.st_mode & 0777);
+  if (mode == (now.st_mode & 07777)) return {};
+  is_changed_ = true;
+  const Status changed = change_mode(target_.get(), mode);
+  return attributes_.keep("mode", changed ? 0 : changed.error().code);
 }
 
 Status CopyOut::entry(const SourceEntry& source, const std::string& name,

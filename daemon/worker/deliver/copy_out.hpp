@@ -9,6 +9,10 @@
 //    while it is filled for the first time. A finished one looks as its source does, and has the
 //    sticky bit as well while a later try fills it again. That, or the list of deliveries, is how
 //    each is recognized.
+//  - The target of contents(), if this or an earlier try created it, gets the source's mode as `cp
+//  -r`
+//    gives it: less the umask, or what the default ACL of its parent denies. Nobody sees more of it
+//    meanwhile (mode_while_filled()).
 //  - Links into the job directory become what output_links.hpp says.
 //  - If the target's file system refuses modes or times, the rest is still delivered.
 //  - Below the target no link is followed, and attributes are set by descriptors: others may write
@@ -31,6 +35,10 @@
 
 namespace nodestage {
 
+// Returns the mode with which the target of contents() is created for a source that looks as
+// `info`.
+mode_t mode_while_filled(const struct stat& info);
+
 // A failure of one entry goes to the report as a fault, and the copy continues. A call's Status is
 // a fault only if continuing is pointless: the target is full, or a directory is out of reach.
 class CopyOut {
@@ -38,8 +46,8 @@ class CopyOut {
   // Owns `target`, the directory into which everything is copied; O_PATH is enough.
   CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope scope = {});
 
-  // Copies the contents of a directory into the target.
-  Status contents(Fd directory);
+  // Copies the contents of a directory, which looks as `info`, into the target.
+  Status contents(Fd directory, const struct stat& info);
 
   // Copies one entry of any kind into the target, as `name`. A link is followed only by
   // scope.links. `origin` is before the name in the paths of scope.leaves_out: "" or "a/b/".
@@ -55,6 +63,8 @@ class CopyOut {
   Result<Fd> make_directory(int target_fd, Level& level, const std::string& path) const;
   Status end_directory(int fd, const Level& level, const std::string& path,
                        const struct stat& info);
+  bool begin_target(const struct stat& source);
+  Status end_target(const struct stat& source);
   Status tree(Fd source, Descent& at, const std::string& prefix);
   Result<bool> reach(Descent& at);
   Status step(Descent& at, const WalkStep& step, const std::string& path);

@@ -67,7 +67,7 @@ Status CopyOut::what_is_led_to(Descent& at, const LinkFate& fate, const std::str
 void CopyOut::remove_own_link(int target_fd, const std::string& name) const {
   struct stat there {};
   if (::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) return;
-  if (!S_ISLNK(there.st_mode) || there.st_uid != ::geteuid()) return;
+  if (!S_ISLNK(there.st_mode) || there.st_uid != ::geteuid() || !scope_.may_replace(there)) return;
   const auto text = read_link({target_fd, name, O_NOFOLLOW});
   if (text && (!text->starts_with('/') || scope_.links->tree().below(*text)))
     ::unlinkat(target_fd, name.c_str(), 0);

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 
+#include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/os/file.hpp"
 #include "daemon/worker/deliver/source_fault.hpp"
@@ -15,7 +17,57 @@ namespace {
 // Files from this size on are synced at once, smaller ones while the next ones are written.
 constexpr off_t k_sync_bytes = off_t{4} << 20;
 
+Result<bool> have_same_bytes(const SourceEntry& one, const struct stat& info,
+                             const SourceEntry& other, const struct stat& other_info) {
+  constexpr std::size_t k_block = std::size_t{256} << 10;
+  TRY_ASSIGN(const Fd file, open_for_reading(one, info));
+  TRY_ASSIGN(const Fd other_file, open_for_reading(other, other_info));
+  std::vector<std::byte> block(k_block);
+  std::vector<std::byte> other_block(k_block);
+  for (std::uint64_t at = 0;; at += k_block) {
+    TRY_ASSIGN(const std::size_t read, pread_all(file.get(), block, at));
+    TRY_ASSIGN(const std::size_t other_read, pread_all(other_file.get(), other_block, at));
+    if (read != other_read || std::memcmp(block.data(), other_block.data(), read) != 0)
+      return false;
+    if (read < k_block) return true;
+  }
+}
+
+// Of files and links that do not change.
+Result<bool> have_same_content(const SourceEntry& one, const SourceEntry& other) {
+  struct stat info {};
+  struct stat other_info {};
+  if (::fstatat(one.dir_fd, one.path.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+      ::fstatat(other.dir_fd, other.path.c_str(), &other_info, AT_SYMLINK_NOFOLLOW) != 0)
+    return system_error("cannot look at what is in the target");
+  const bool is_alike = (info.st_mode & S_IFMT) == (other_info.st_mode & S_IFMT) &&
+                        info.st_size == other_info.st_size;
+  if (!is_alike || (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))) return false;
+  if (S_ISREG(info.st_mode)) return have_same_bytes(one, info, other, other_info);
+  TRY_ASSIGN(const std::string text, read_link(one));
+  TRY_ASSIGN(const std::string other_text, read_link(other));
+  return text == other_text;
+}
+
 }  // namespace
+
+// Gives a complete copy its name.
+Status DeliverLeaf::commit(const PendingName& pending, int into_fd, const std::string& name) const {
+  if (scope_.replaces_only == nullptr) return pending.commit(name);
+  struct stat there {};
+  const auto look = [&] { return ::fstatat(into_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW); };
+  Status named = pending.commit_new(name);
+  if (!named && named.error().code == EEXIST && look() == 0) {
+    TRY_ASSIGN(const bool is_same, have_same_content({into_fd, pending.c_str(), O_NOFOLLOW},
+                                                     {into_fd, name, O_NOFOLLOW}));
+    if (is_same) return {};
+    if (!scope_.may_replace(there))
+      return Error{EEXIST, "something else has that name in the target"};
+    named = pending.commit(name);
+  }
+  if (named && look() == 0) scope_.replaces_only->insert(HardLinks::id(there));
+  return named;
+}
 
 // Returns whether nothing is left to do for a file or link at the end of the job. Others may have
 // put theirs under its name since it was delivered.
@@ -125,7 +177,7 @@ Status DeliverLeaf::write_file(int from, CopyInto into, const std::string& name,
   Fd written;
   if (!is_synced_first) written = Fd(::fcntl(to.get(), F_DUPFD_CLOEXEC, 0));
   TRY(close_checked(std::move(to)));
-  TRY(pending.commit(name));
+  TRY(commit(pending, into.fd, name));
   if (written) syncs_.add(std::move(written));
   return {};
 }
@@ -153,7 +205,7 @@ Status DeliverLeaf::make_link(const std::string& text, CopyInto into, const std:
   // Some file systems keep no times of links.
   static_cast<void>(
       ::utimensat(into.fd, pending.c_str(), times_of(info).data(), AT_SYMLINK_NOFOLLOW));
-  return pending.commit(name);
+  return commit(pending, into.fd, name);
 }
 
 Status DeliverLeaf::put_link(const std::string& text, CopyInto into, const std::string& name,
@@ -181,7 +233,7 @@ Status DeliverLeaf::hard_link(const HardLinks::First& first, CopyInto into,
     return system_error("link");
   }
   if (HardLinks::id(made) != first.copy) return Error{ESTALE, "another file is there now"};
-  return pending.commit(name);
+  return commit(pending, into.fd, name);
 }
 
 }  // namespace nodestage

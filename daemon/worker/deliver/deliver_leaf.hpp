@@ -1,5 +1,6 @@
 // DeliverLeaf: copies single files and links into directories of a target that others may be
-// reading. Each appears under its name at once and complete, and replaces what was there.
+// reading. Each appears under its name at once and complete, and replaces what was there, or
+// leaves that (CopyScope::replaces_only).
 //
 // Kept: content, holes, mode (without set-id bits), mtime, links as links, and hard links between
 // the entries of one DeliverLeaf if the file system can. No link is followed in the target, and
@@ -69,6 +70,7 @@ class DeliverLeaf {
   Status make_link(const std::string& text, CopyInto into, const std::string& name,
                    const struct stat& info) const;
   Status hard_link(const HardLinks::First& first, CopyInto into, const std::string& name) const;
+  Status commit(const PendingName& pending, int into_fd, const std::string& name) const;
 
   int target_;
   const PendingNames& names_;

@@ -77,6 +77,7 @@ class Delivery {
   }
 
   Status run() {
+    if (target_.form == Form::contents) return run_contents();
     TRY_ASSIGN(Fd into, make_directories(target_.directory));
     if (target_.form == Form::archive) return pack_whole(into.get());
     std::string name = target_.name;
@@ -87,13 +88,27 @@ class Delivery {
       }
     }
     CopyOut copy(std::move(into), names(), report_, scope_);
-    const Status copied = copy_sources(copy, name);
+    return synced(copy, copy_sources(copy, name));
+  }
+
+ private:
+  Status run_contents() {
+    TRY_ASSIGN(auto directory, contents());
+    struct stat info {};
+    if (!directory) return {};
+    if (::fstat(directory->get(), &info) != 0) return system_error("cannot look at the source");
+    TRY_ASSIGN(Fd into, make_directories(target_.directory, mode_while_filled(info)));
+    CopyOut copy(std::move(into), names(), report_, scope_);
+    return synced(copy, copy.contents(std::move(*directory), info));
+  }
+
+  // Ends a copy that came to `copied`.
+  Status synced(CopyOut& copy, const Status& copied) {
     const Status synced = copy.sync();
     if (!synced && scope_.is_early()) scope_.list->take_back();
     return copied ? synced : copied;
   }
 
- private:
   [[nodiscard]] PendingNames names() const {
     PendingNames names = pending_names(order_);
     if (scope_.list != nullptr && scope_.list->was_busy()) names.may_be_left = true;
@@ -103,10 +118,6 @@ class Delivery {
   }
 
   Status copy_sources(CopyOut& copy, const std::string& name) {
-    if (target_.form == Form::contents) {
-      TRY_ASSIGN(auto directory, contents());
-      return directory ? copy.contents(std::move(*directory)) : Status();
-    }
     const auto one = [&](const SourceEntry& entry, const std::string& base,
                          const std::string& origin) { return copy.entry(entry, base, origin); };
     return target_.form == Form::named ? each({name}, one) : each(base_names(), one);

@@ -78,14 +78,15 @@ Status sync_name(int parent_fd, int made_fd) {
   return system_error("the target's file system did not store a new directory");
 }
 
-Result<Fd> make_directory(int parent_fd, const std::string& name, const std::string& path) {
+Result<Fd> make_directory(int parent_fd, const std::string& name, const std::string& path,
+                          mode_t mode) {
   constexpr int k_flags = O_PATH | O_DIRECTORY;
   auto fd = open_at(parent_fd, name, k_flags);
   if (fd || fd.error().code != ENOENT) {
     if (fd) return fd;
     return system_error(path, fd.error().code);
   }
-  const bool is_new = ::mkdirat(parent_fd, name.c_str(), 0777) == 0;
+  const bool is_new = ::mkdirat(parent_fd, name.c_str(), mode) == 0;
   if (!is_new && errno != EEXIST) return system_error("cannot make the directory " + path);
   fd = open_at(parent_fd, name, k_flags);
   if (fd && is_new) TRY(sync_name(parent_fd, fd->get()));
@@ -128,7 +129,7 @@ Result<OutputTarget> place_output(const OutputItem& item, const NamedOrder& orde
   return plain_target(std::move(path), node, source);
 }
 
-Result<Fd> make_directories(const std::string& path) {
+Result<Fd> make_directories(const std::string& path, mode_t last_mode) {
   if (auto whole = open_at(AT_FDCWD, path, O_PATH | O_DIRECTORY)) return whole;
   TRY_ASSIGN(Fd fd, open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY));
   std::size_t end = 0;
@@ -136,7 +137,9 @@ Result<Fd> make_directories(const std::string& path) {
     const std::size_t begin = path.find_first_not_of('/', end);
     if (begin == std::string::npos) return fd;
     end = std::min(path.find('/', begin), path.size());
-    TRY_ASSIGN(fd, make_directory(fd.get(), path.substr(begin, end - begin), path.substr(0, end)));
+    const bool is_last = path.find_first_not_of('/', end) == std::string::npos;
+    TRY_ASSIGN(fd, make_directory(fd.get(), path.substr(begin, end - begin), path.substr(0, end),
+                                  is_last ? last_mode : 0777));
   }
 }
 

@@ -1,6 +1,8 @@
 // Resolves the TARGET of a --stage-out item: patterns, the node's name, what lands where.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 
 #include "common/os/fd.hpp"
@@ -41,7 +43,8 @@ Result<OutputTarget> place_output(const OutputItem& item, const NamedOrder& orde
                                   const OutputSource& source);
 
 // Opens a directory, following links as its user would, and creates what is missing of its path
-// (mode 0777 less the process's umask). Others may create the same at the same time.
-Result<Fd> make_directories(const std::string& path);
+// (mode 0777 less the process's umask, and the last one with that mode). Others may create the same
+// at the same time.
+Result<Fd> make_directories(const std::string& path, mode_t last_mode = 0777);
 
 }  // namespace nodestage

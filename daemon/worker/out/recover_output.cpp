@@ -48,7 +48,7 @@ Status copy_into(const std::string& parent, const std::vector<std::string>& path
 }
 
 void copy_all(const OutputSource& source, const RecoverOrder& order, const JobResults& job,
-              OutputReport& report) {
+              MadeEntries& made, OutputReport& report) {
   OutputLinks links = job.links(source);
   std::map<std::string, std::vector<std::string>> by_parent;
   for (const std::string& path : source.paths) {
@@ -57,6 +57,7 @@ void copy_all(const OutputSource& source, const RecoverOrder& order, const JobRe
     by_parent[parent_of(path)].push_back(path);
   }
   CopyScope scope;
+  scope.replaces_only = &made;
   scope.links = &links;
   scope.leaves_out = job.leaves_out(source);
   report.set_total(bytes_of(source, job, scope.leaves_out));
@@ -79,32 +80,33 @@ std::string link_out(const JobTree& job, const std::string& path) {
 
 // Copies all that the tree has of an output that is not in it.
 void recover_link(const std::string& source, const RecoverOrder& order, const JobResults& job,
-                  OutputReport& report) {
+                  MadeEntries& made, OutputReport& report) {
   const std::string link = link_out(job.tree, source.substr(0, source.find_last_not_of('/') + 1));
   report.add_note(link + ": leads out of the job's directory, and was copied as a link");
   report.begin("", order.recover_to + "/" + link);
-  copy_all({Kind::matches, {link}}, order, job, report);
+  copy_all({Kind::matches, {link}}, order, job, made, report);
 }
 
 }  // namespace
 
 void recover_output(const OutputItem& item, const RecoverOrder& order, const JobResults& job,
-                    OutputReport& report) {
+                    MadeEntries& made, OutputReport& report) {
   if (is_excluded(item.when, order.outcome)) return report.skip("when= excludes it");
   const auto source = job.find(item);
-  if (!source && source.error().code == EXDEV) return recover_link(item.source, order, job, report);
+  if (!source && source.error().code == EXDEV)
+    return recover_link(item.source, order, job, made, report);
   if (!source) return report.finish(source.error());
   if (source->kind == Kind::missing) return report.skip(nothing_note(item.source, *source));
   report.begin("", order.recover_to + "/" + item.source);
-  copy_all(*source, order, job, report);
+  copy_all(*source, order, job, made, report);
 }
 
 void recover_left(const std::vector<std::string>& paths, const RecoverOrder& order,
-                  const JobResults& job, OutputReport& report) {
+                  const JobResults& job, MadeEntries& made, OutputReport& report) {
   OutputSource left{Kind::matches, paths};
   left.changed = paths;  // of what was staged, too, only that is recovered
   report.begin("", order.recover_to);
-  copy_all(left, order, job, report);
+  copy_all(left, order, job, made, report);
 }
 
 }  // namespace nodestage

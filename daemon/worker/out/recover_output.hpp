@@ -6,6 +6,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/deliver/copy_scope.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/out/deliver_output.hpp"
 
@@ -13,14 +14,15 @@ namespace nodestage {
 
 // Copies what SOURCE names to order.recover_to/SOURCE, each match of a glob to its own path there,
 // unpacked and whatever TARGET was. Of a source that a link leads out of the tree, it copies the
-// link. Skips what `when=` is known to exclude. The report ends as done, failed, or skipped. Needs
-// the rights of the job's user.
+// link. It replaces nothing but what is in `made`, to which it adds what it makes: the sources of
+// several outputs can overlap. Skips what `when=` is known to exclude. The report ends as done,
+// failed, or skipped. Needs the rights of the job's user.
 void recover_output(const OutputItem& item, const RecoverOrder& order, const JobResults& job,
-                    OutputReport& report);
+                    MadeEntries& made, OutputReport& report);
 
 // Copies what lies at these paths of the tree to the same paths below order.recover_to: what
 // --stage-out does not name where a source of it is missing (left_results()).
 void recover_left(const std::vector<std::string>& paths, const RecoverOrder& order,
-                  const JobResults& job, OutputReport& report);
+                  const JobResults& job, MadeEntries& made, OutputReport& report);
 
 }  // namespace nodestage

@@ -142,6 +142,7 @@ void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, co
 void recover_outputs(const RecoverOrder& order, const StageRequest& request, const JobResults& job,
                      std::vector<OutputReport>& reports) {
   MissingOutputs missing = find_missing(request, order, job);
+  MadeEntries made;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if ((order.delivered >> i & 1) != 0) {
       reports[i].skip(k_delivered_before);
@@ -149,9 +150,9 @@ void recover_outputs(const RecoverOrder& order, const StageRequest& request, con
       std::vector<std::string> paths = std::exchange(missing.left, {});
       if (const auto source = job.find(request.outputs[i]))
         paths.insert(paths.end(), source->paths.begin(), source->paths.end());
-      recover_left(paths, order, job, reports[i]);
+      recover_left(paths, order, job, made, reports[i]);
     } else {
-      recover_output(request.outputs[i], order, job, reports[i]);
+      recover_output(request.outputs[i], order, job, made, reports[i]);
     }
   }
 }
@@ -185,9 +186,11 @@ int run_delivery(const Order& order, const StageRequest& request, bool is_listed
 }  // namespace
 
 DeliveryWords words_of(const StageOutOrder& order) {
+  const bool is_one = order.node_count <= 1;
   return {"stage-out", "The data are kept on this node: `nodestage recover " +
-                           std::to_string(order.job) + " DIR --node=" + order.node +
-                           "` copies them to DIR."};
+                           std::to_string(order.job) + " DIR " +
+                           (is_one ? "--node=" + order.node : "--all-nodes") +
+                           "` copies them to DIR" + (is_one ? "." : "/" + order.node + ".")};
 }
 
 DeliveryWords words_of(const PushOrder&) {
