@@ -14,12 +14,13 @@ setup_file() {
     [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=1
     reload_daemons $'[cache]\nmin_age = 0\nkeep_free = 0'
-    # In the page's order: profile, Snakefile, the profile and the rule for Snakemake 8, and the lines for Nextflow.
+    # In the page's order: profile, its script, Snakefile, the profile and the rule for Snakemake 8, and the lines for Nextflow.
     python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_DIRNAME/../../docs/workflows.md" "$BATS_FILE_TMPDIR/blocks"
     as alice sh -ec 'mkdir -p w/profile w/logs w/data/a w/data/b w/data/c; cd w; touch data/a/1 data/b/1 data/b/2 data/c/1 data/c/2 data/c/3
         tar -C data -cf data.tar a b c; cp data.tar "my data.tar"'
     as alice sh -c 'cat >w/profile/config.yaml' <"$BATS_FILE_TMPDIR/blocks/0"
-    as alice sh -c 'cat >w/Snakefile' <"$BATS_FILE_TMPDIR/blocks/1"
+    as alice sh -c 'cat >w/profile/status.sh; chmod 755 w/profile/status.sh' <"$BATS_FILE_TMPDIR/blocks/1"
+    as alice sh -c 'cat >w/Snakefile' <"$BATS_FILE_TMPDIR/blocks/2"
 }
 
 teardown_file() {
@@ -87,10 +88,23 @@ as_snakemake_8() {
     allow_cache=1 assert_idle_clean 60
 }
 
+@test "Snakemake ends when a job's data cannot be staged, and names the job" {
+    type -P snakemake >/dev/null || skip "snakemake is not installed (Debian: snakemake)"
+    as alice sh -c 'mkdir -p cut/logs && cp -r w/profile w/Snakefile cut && head -c 5000 w/data.tar >cut/data.tar'
+    run as alice sh -c 'cd cut && timeout 300 snakemake --profile profile --nocolor'
+    echo "$output"
+    [ "$status" = 1 ]
+    [[ $output == *"Error in rule count"* ]]
+    run as alice sh -c 'cat cut/logs/count-*.out'
+    echo "$output"
+    [[ $output == *data.tar* ]]
+    allow_cache=1 assert_idle_clean 60
+}
+
 @test "Snakemake 8: the plugin's command line with the texts of the page is accepted, also with a blank in a path" {
     local of_profile of_rule
-    of_profile=$(of_page 2 "slurm_extra: \"'\(.*\)'\"")
-    of_rule=$(of_page 3 'slurm_extra="\(.*\)"')
+    of_profile=$(of_page 3 "slurm_extra: \"'\(.*\)'\"")
+    of_rule=$(of_page 4 'slurm_extra="\(.*\)"')
     [[ $of_rule = *"my data.tar"* ]]
     run as_snakemake_8 "$of_profile" 'ls $NODESTAGE_DATASET/c | wc -l'
     echo "$output"
@@ -103,14 +117,14 @@ as_snakemake_8() {
 
 @test "Nextflow: the lines that it writes into a script with the values of the page are accepted, also with a blank in a path" {
     local scratch
-    scratch=$(of_page 4 "scratch = '\(.*\)'")
-    run as_nextflow COUNT "$(of_page 4 "clusterOptions = '\(.*data.tar,.*\)'")" "$scratch" \
+    scratch=$(of_page 5 "scratch = '\(.*\)'")
+    run as_nextflow COUNT "$(of_page 5 "clusterOptions = '\(.*data.tar,.*\)'")" "$scratch" \
         <<<'pwd | grep "^$SLURM_TMPDIR/nxf" && ls $NODESTAGE_DATASET/c | wc -l >result.txt'
     echo "$output"
     [ "$status" = 0 ]
     [ "$(as alice cat w/work/COUNT/result.txt)" = 3 ]
     grep 'n1: data.tar.* -> ' <<<"$output"
-    run as_nextflow TRAIN "$(of_page 4 "clusterOptions = '\(.*my data.*\)'")" "$scratch" <<<'ls $NODESTAGE_DATASET >result.txt'
+    run as_nextflow TRAIN "$(of_page 5 "clusterOptions = '\(.*my data.*\)'")" "$scratch" <<<'ls $NODESTAGE_DATASET >result.txt'
     echo "$output"
     [ "$status" = 0 ]
     [ "$(as alice cat w/work/TRAIN/result.txt)" = $'a\nb\nc' ]
