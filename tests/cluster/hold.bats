@@ -433,7 +433,7 @@ SCRIPT
     sleep 3
     [[ $(job_log n2 "$JOBID") != *"tried again"* ]]
     as alice nodestage recover "$JOBID" from-n2 --node=n2
-    [ "$(as alice cat from-n2/res)" = kept ]
+    [ "$(as alice cat from-n2/n2/res)" = kept ]
     reload_daemons ''
     assert_idle_clean
 }

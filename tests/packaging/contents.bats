@@ -184,7 +184,7 @@ fits() {
     systemd-sysusers --root="$root" nodestage-keeper.conf
     grep -E '^nodestage-keeper:[x!*]:[0-9]{1,3}:[0-9]+:' "$root/etc/passwd"
     systemd-tmpfiles --root="$root" --create nodestage.conf
-    [ "$(stat -c %a "$root/run/nodestage")" = 755 ]
+    [ "$(stat -c %a "$root/run/nodestage")" = 711 ]
     [ "$(stat -c %a "$root/var/lib/nodestage")" = 700 ]
     # A file of the same name in /etc has the last word on the uid.
     rm "$root/etc/passwd" "$root/etc/group"
