@@ -174,7 +174,7 @@ field() {
     knows_options
     grep -q '^nodestage:' "$ROOT/etc/passwd"
     [ "$(stat -c '%a %u' "$ROOT/var/lib/nodestage")" = "700 0" ]
-    [ "$(stat -c %a "$ROOT/run/nodestage")" = 755 ]
+    [ "$(stat -c %a "$ROOT/run/nodestage")" = 711 ]
     inside nodestaged --check || [ $? = 3 ]  # there is no /localscratch
     inside nodestage --version
     [ "$(asked)" = "--system daemon-reload" ]
