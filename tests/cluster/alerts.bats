@@ -141,7 +141,7 @@ worker_of() {
     wait_until 60 on n1 grep -q '^nodestage_held_results{waits_for="administrator"} 1' "$FILE"
     snapshot n1 after
     reload_daemons "$METRICS"
-    on_node n1 alice nodestage recover "$JOBID" saved
+    on_node n1 alice nodestage recover "$JOBID" saved-from-n1
     fired
     [ "$alerts" = NodestageResultsNeedAdministrator ]
 }

@@ -347,7 +347,8 @@ SCRIPT
     refused "did you mean 'strip'?" "${b[@]}" --stage-dataset=data.tar.gz,stirp=1
     refused "did you mean 'success'?" "${b[@]}" --stage-out=results:out,when=sucess
     refused "no such user" "${b[@]}" --stage-dataset=~nobody-here/x
-    refused "a job can hold at most 16,384" "${b[@]}" "--stage-dataset=$(printf 'x/%.0s' {1..9000})y"
+    long=$(printf 'x/%.0s' {1..1900})
+    refused "a job can hold at most 16,384" "${b[@]}" --stage-dataset="$long"{1,2,3,4,5}
     refused "unknown key 'a'" alice salloc --stage-dataset=x,a true
     refused "unknown key 'a'" alice srun --stage-dataset=x,a true
     printf '#!/bin/sh\n#SBATCH --stage-out=results\n' | on ctl tee /home/alice/bad.sh >/dev/null
