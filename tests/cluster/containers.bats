@@ -216,7 +216,7 @@ export TMPDIR=$SLURM_TMPDIR
 podman="podman --root $SLURM_TMPDIR/podman --runroot $SLURM_TMPDIR/run --cgroup-manager=cgroupfs --log-level=error"
 $podman load -q -i $NODESTAGE_DATASET
 $podman run -d --network=none --cgroups=disabled trainer sh -c 'mkdir -p /a/b; touch /a/b/c; chown -R 33:33 /a; chmod 0 /a/b; sleep 1000'
-until [ -n "$(find $SLURM_TMPDIR/podman -path '*/a/b' 2>/dev/null)" ]; do sleep 0.1; done
+until [ -n "$(find $SLURM_TMPDIR/podman -path '*/a/b' -perm 0 2>/dev/null)" ]; do sleep 0.1; done
 stat -c %u $(find $SLURM_TMPDIR/podman -path '*/a' 2>/dev/null)
 SCRIPT
     [ "$STATE" = COMPLETED ]
