@@ -12,4 +12,4 @@ has "$(cat held)" "job $job:"
 srun -w n1 -N1 -n1 nodestage held >held1
 lacks "$(cat held1)" "job $job:"
 nodestage recover "$job" back --node=n2
-holds back/model/1 m
+holds back/n2/model/1 m
