@@ -111,6 +111,9 @@ inline std::vector<std::string> names_in(const fs::path& directory) {
 class StageOutJob {
  public:
   StageOutJob() {
+    for (const int fd : k_taken) {
+      if (fcntl(fd, F_GETFD) < 0) reserve(fd);
+    }
     fs::create_directory(directory);
     fs::create_directory(target);
     order.job = 42;
@@ -150,10 +153,7 @@ class StageOutJob {
                          ? run_recover(order.recovery(), request)
                          : run_stage_out(order.at_end(), request, rules);
     umask(before);
-    for (const int fd : {k_worker_status_fd, k_worker_directory_fd}) close(fd);
-    if (order.keeps_list) {
-      for (const int fd : {k_worker_delivered_fd, k_worker_rate_fd}) close(fd);
-    }
+    for (const int fd : k_taken) reserve(fd);
     auto read = read_worker_status(status_fd.get());
     status = read ? std::move(*read) : WorkerStatus{};
     return code;
@@ -170,6 +170,14 @@ class StageOutJob {
   }
 
  private:
+  // The numbers that run() takes. Between two runs they are open, too, or a file that another
+  // thread opens could get one of them, and lose it to the next run.
+  static constexpr int k_taken[] = {nodestage::k_worker_status_fd, nodestage::k_worker_directory_fd,
+                                    nodestage::k_worker_delivered_fd, nodestage::k_worker_rate_fd};
+  static void reserve(int fd) {
+    const nodestage::Fd null = high(open("/dev/null", O_RDWR | O_CLOEXEC));
+    dup2(null.get(), fd);
+  }
   static nodestage::Fd high(int fd) {
     const nodestage::Fd low(fd);
     return nodestage::Fd(fcntl(low.get(), F_DUPFD_CLOEXEC, 100));
