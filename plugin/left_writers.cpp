@@ -106,7 +106,7 @@ class OwnWorkers {
  private:
   // Whoever makes a cgroup owns its directory.
   static bool is_roots(const CgroupMount& mount, const std::string& path) {
-    const std::size_t at = path.find("/nodestage-worker-");
+    const std::size_t at = path.find("/" + std::string(k_worker_cgroup));
     if (at == std::string::npos) return false;
     const std::string directory = directory_of(mount, path.substr(0, path.find('/', at + 1)));
     struct stat info {};

@@ -1,6 +1,7 @@
 # The queue of what scripts/test runs. An item is a command with a name. It starts when its lane has room and what it needs
 # has succeeded, those added first before others, and its output is shown when it has ended. after_NAME, if there is such a
-# function, is called when the item NAME has succeeded, and can add further ones. Sourced by scripts/test.
+# function, is called when the item NAME has succeeded, and can add further ones.
+# $queue_logs is a directory. Sourced by scripts/test.
 # shellcheck shell=bash disable=SC2154  # of scripts/test
 
 # The items of a lane that run at a time. Suites wait most of the time; the work of the other lanes goes on meanwhile, and a
@@ -12,7 +13,6 @@ declare -A k_nice=([suite]=0 [build]=5 [work]=10 [package]=10)
 # its state: waiting, running, passed, or failed.
 item_lane=() item_part=() item_name=() item_needs=() item_command=() item_state=() item_begun=()
 declare -A item_of=() part_seconds=() part_items=() item_seconds=()
-queue_logs=
 
 # add LANE PART NAME NEEDS COMMAND...: count_PART LOG NAME CODE counts what the item has shown. NEEDS are words.
 add() {
@@ -67,7 +67,6 @@ end_item() {
 # Runs all items, those that are added meanwhile too.
 run_queue() {
   local pid code number
-  [ -n "$queue_logs" ] || queue_logs=$(mktemp -d)
   while :; do
     start_items
     [ "${#item_of[@]}" -gt 0 ] || break

@@ -3,10 +3,14 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "common/result.hpp"
 
 namespace nodestage {
+
+// What the names of the cgroups of nodestage's workers begin with.
+inline constexpr std::string_view k_worker_cgroup = "nodestage-worker-";
 
 // A hierarchy: where it is mounted, and which of its cgroups is mounted there.
 struct CgroupMount {

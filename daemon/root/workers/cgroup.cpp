@@ -17,7 +17,6 @@
 namespace nodestage {
 namespace {
 
-constexpr char k_prefix[] = "nodestage-worker-";
 constexpr std::size_t k_max_bytes = 1 << 20;
 constexpr std::uint64_t k_period_us = 100'000;
 
@@ -114,7 +113,7 @@ Result<Cgroups> Cgroups::discover(const std::string& cgroup, const std::string& 
 }
 
 std::string Cgroups::path(const Base& base, const std::string& name) const {
-  return base.directory + "/" + k_prefix + name;
+  return (base.directory + "/").append(k_worker_cgroup) + name;
 }
 
 Status Cgroups::set_limits(const std::string& directory, const CgroupLimits& limits) {
@@ -188,7 +187,8 @@ std::vector<std::string> Cgroups::list() const {
   for (const Base& base : bases_) {
     auto directory = DirectoryStream::at(AT_FDCWD, base.directory);
     while (const auto name = directory.next()) {
-      if (name->starts_with(k_prefix)) names.emplace_back(name->substr(sizeof k_prefix - 1));
+      if (name->starts_with(k_worker_cgroup))
+        names.emplace_back(name->substr(k_worker_cgroup.size()));
     }
   }
   std::sort(names.begin(), names.end());

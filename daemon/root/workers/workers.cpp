@@ -45,12 +45,12 @@ std::string unused_cgroup(const std::string& wanted, const All& workers) {
 // Returns the name of the cgroup that a worker is in; none if it is in no worker's.
 std::optional<std::string> cgroup_of_worker(pid_t pid) {
   constexpr std::size_t k_most = 1 << 16;
-  constexpr std::string_view k_before = "/nodestage-worker-";
+  const std::string before = "/" + std::string(k_worker_cgroup);
   const auto text = read_file(AT_FDCWD, "/proc/" + std::to_string(pid) + "/cgroup", k_most);
   if (!text) return {};
   for (const auto& [controller, path] : cgroups_in(*text)) {
-    const std::size_t at = path.rfind(k_before);
-    if (at != std::string::npos) return path.substr(at + k_before.size());
+    const std::size_t at = path.rfind(before);
+    if (at != std::string::npos) return path.substr(at + before.size());
   }
   return {};
 }
