@@ -521,8 +521,9 @@ client_crowd() {
         apply_configuration "$node"
     done
     id=$(submit alice -N2 --stage-dataset=data.tar --wrap true)
-    wait_until 15 worker_pid n1
-    wait_until 15 worker_pid n2
+    # Other workers than these, which come and go, have no delay.
+    wait_until 15 start_delay n1
+    wait_until 15 start_delay n2
     delay=$(start_delay n1)
     ((delay > 0 && delay <= 3600000))
     other=$(start_delay n2)

@@ -180,7 +180,7 @@ one_more() {
     reload_daemons "$SETTINGS"
     wait_until 90 job_ended "$b"
     job_has_output "$b" right
-    wait_until 20 number_kept n1 1
+    wait_until 20 number_kept n1 1 || { kept n1; job_output "$b"; job_log n1 "$b"; false; }
     allow_cache=1 assert_idle_clean
 }
 

@@ -92,6 +92,32 @@ TEST_CASE("users who hold all connections keep nobody else out") {
   CHECK(crowd.rows() == 0);
 }
 
+TEST_CASE("a user who connects while a daemon starts gets in, or finds nobody, and is never refused") {
+  if (skipped_without_root()) return;
+  Crowd crowd;
+  REQUIRE(::chmod(crowd.node.scratch.path().c_str(), 0711) == 0);
+  const std::string socket = crowd.node.config.daemon.socket;
+  const pid_t caller = ::fork();
+  if (caller == 0) {
+    if (::seteuid(1001) != 0) ::_exit(2);
+    // Until the last daemon's socket is there.
+    for (;;) {
+      const auto client = DaemonConnection::open(socket);
+      if (!client && !is_daemon_away(client.error())) ::_exit(1);
+      if (::access((socket + ".last").c_str(), F_OK) == 0) ::_exit(0);
+    }
+  }
+  for (int i = 0; i < 300; ++i) {
+    Server server(*crowd.node.loop, crowd.node.config, crowd.node.jobs, 1024);
+    CHECK(server.listen(socket));
+    REQUIRE(::unlink(socket.c_str()) == 0);
+  }
+  REQUIRE(::mkdir((socket + ".last").c_str(), 0711) == 0);
+  int status = 0;
+  REQUIRE(::waitpid(caller, &status, 0) == caller);
+  CHECK(status == 0);
+}
+
 TEST_CASE("users who do not read what they ask for keep no answer from others") {
   if (skipped_without_root()) return;
   Crowd crowd;

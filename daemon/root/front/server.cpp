@@ -64,18 +64,24 @@ Status Server::listen(const std::string& path) {
   return listen_at(root_socket(path), 0600);
 }
 
+// Callers find the socket only when it has its mode and somebody listens: a job that came between
+// bind() and chmod(), as a daemon starts, would be refused, and fail.
 Status Server::listen_at(const std::string& path, std::uint32_t mode) {
   TRY_ASSIGN(const sockaddr_un address, address_of(path));
   if (somebody_listens(address)) return Error{EADDRINUSE, path + ": another nodestaged is running"};
-  ::unlink(path.c_str());
+  const std::string made = path + ".new";
+  TRY_ASSIGN(const sockaddr_un made_address, address_of(made));
+  ::unlink(made.c_str());
   Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener ||
-      ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::chmod(path.c_str(), mode) != 0) {
+  if (!listener || ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&made_address),
+                          sizeof made_address) != 0) {
     return system_error(path);
   }
   refuse_descriptors(listener.get());
-  if (::listen(listener.get(), k_backlog) != 0) return system_error(path);
+  if (::chmod(made.c_str(), mode) != 0 || ::listen(listener.get(), k_backlog) != 0 ||
+      ::rename(made.c_str(), path.c_str()) != 0) {
+    return system_error(path);
+  }
   return watch_listener(listeners_.emplace_back(std::move(listener)).get());
 }
 
