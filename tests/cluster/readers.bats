@@ -195,8 +195,8 @@ one_more() {
     a=$(submit alice -w n1 --stage-dataset=/project/lab/slow.tar,shared --wrap 'echo ran')
     wait_until 30 job_has_output "$a" 'which is staged, for all who may read it'
     on ctl touch /project/lab/slow.tar
-    wait_until 90 job_ended "$a"
     reload_daemons "$SETTINGS"
+    wait_until 90 job_ended "$a"
     job_has_output "$a" "not shared: it could not be kept for others"
     job_has_output "$a" ran
     daemon_log n1 | grep -q 'not kept for all who may read it: .*it was changed while it was read'
