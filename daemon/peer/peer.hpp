@@ -16,7 +16,6 @@
 #include "daemon/peer/channel.hpp"
 #include "daemon/peer/credential.hpp"
 #include "daemon/peer/incoming.hpp"
-#include "daemon/peer/listener.hpp"
 #include "daemon/peer/outgoing.hpp"
 
 namespace nodestage {

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "daemon/peer/addresses.hpp"
-#include "daemon/peer/listener.hpp"
+#include "daemon/peer/incoming.hpp"
 #include "peer_run.hpp"
 
 using namespace nodestage;
