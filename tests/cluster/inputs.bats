@@ -217,17 +217,6 @@ check really-zstd unpack_stream ~/in/really-zstd.tar.gz
 SCRIPT
 }
 
-@test "a tar.gz with an index beside it is the same on every node, and so is one whose index is another file's, with a note" {
-    as alice sh -ec 'mkdir w && cd w && seq -f "a line of words number %g" 400000 >long && cp long more
-        tar czf ../in/words.tar.gz . && nodestage pack --index ../in/words.tar.gz'
-    for note in '' '; its index is ignored: it was made for another file (make it anew: nodestage pack --index /home/alice/in/words.tar.gz)'; do
-        sbatch_wait -N2 -c2 --stage-dataset='~/in/words.tar.gz:d' --wrap='srun sh -c "diff -r ~/w \$SLURM_TMPDIR/d && echo equal"'
-        [ "$STATE $(grep -c '^equal$' <<<"$OUTPUT")" = "COMPLETED 2" ]
-        [ "$(grep -c "n[12]: words.tar.gz .* in [^;]*$note\$" <<<"$OUTPUT")" = 2 ]
-        as alice touch -d '1 day ago' in/words.tar.gz
-    done
-}
-
 @test "staging, copying and stage-out work where root is refused (root squashed)" {
     command -v bindfs >/dev/null || skip "no bindfs"
     [[ -c /dev/fuse ]] || skip "no /dev/fuse"

@@ -160,7 +160,6 @@ Status ArchivePiece::build(const PiecePlace& place) {
 // Takes notes of what follows the archive, if it is no other archive.
 Status ArchivePiece::look_behind() {
   add_note(entries_->note());
-  add_note(decoder_->index_note());
   bool is_junk = entries_->contents() != nullptr && entries_->contents()->has_junk();
   if (const auto at = decoder_->junk_at()) {
     TRY_ASSIGN(is_junk, has_junk(*source, *at));

@@ -12,7 +12,6 @@
 #include "common/text/path_names.hpp"
 #include "daemon/worker/archive/zip_index.hpp"
 #include "daemon/worker/archive/zip_record.hpp"
-#include "daemon/worker/decode/gzip_index.hpp"
 
 namespace nodestage {
 namespace {
@@ -100,7 +99,6 @@ class Recognition {
   Status check_zip_part() const;
   Result<std::string> checkpoint_inside();
   void note_copied();
-  void find_index();
   [[nodiscard]] Error not_an_archive() const;
   [[nodiscard]] Error unreadable_kind() const;
 
@@ -128,8 +126,6 @@ Result<Recognised> Recognition::run() {
   } else if (!must_be_archive() && !wanted_.is_by_content) {
     note_copied();
     found_.container = Container::none;
-  } else {
-    find_index();
   }
   return std::move(found_);
 }
@@ -212,13 +208,6 @@ void Recognition::note_copied() {
   found_.note = "copied as it is: its content is an archive (" +
                 std::string(row_of(found_.container).name) +
                 "), but its name is not that of one; extract=yes extracts it";
-}
-
-void Recognition::find_index() {
-  if (found_.decoder->coding() != Coding::gzip || limits_.threads < 2) return;
-  GzipIndex::Found beside = GzipIndex::beside(source_);
-  found_.decoder->use(std::move(beside.index));
-  found_.note = std::move(beside.note);
 }
 
 Error Recognition::not_an_archive() const {
