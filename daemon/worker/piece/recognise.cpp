@@ -220,13 +220,24 @@ Error Recognition::not_an_archive() const {
 }
 
 Error Recognition::unreadable_kind() const {
-  const std::string program(name_->program);
+  const std::string name = shown(default_destination(path_));
+  std::string directory = "DIR";
+  std::string advice =
+      "Extract it once with " + std::string(name_->program) + ", and pack it again";
+  if (name_->program == "cpio") {
+    const std::string_view test = row_of(found_.decoder->coding()).test;  // "gzip -t"
+    const std::string file = shell_word(shown(path_));
+    const std::string extract = " cpio -idm -D " + (directory = shell_word(name));
+    advice = "Make a tar of it once: mkdir " + directory + " && " +
+             (test.ends_with(" -t")
+                  ? std::string(test.substr(0, test.size() - 1)) + "dc " + file + " |" + extract
+                  : extract.substr(1) + " < " + file);
+  }
   return fault(0,
                shown(path_) + ": archives of the kind " + std::string(name_->suffix) +
                    " cannot be extracted here",
-               "Extract it once with " + program + ", and pack it again: nodestage pack DIR -o " +
-                   shell_word(shown(default_destination(path_)) + ".tar.zst") +
-                   " (extract=no copies it as it is)");
+               advice + (directory == "DIR" ? ": " : "; ") + "nodestage pack " + directory +
+                   " -o " + shell_word(name + ".tar.zst") + " (extract=no copies it as it is)");
 }
 
 }  // namespace
