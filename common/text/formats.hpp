@@ -22,9 +22,10 @@ struct CodingRow {
   // Suffixes of archives, in lower case. Those of `written` can be made as well.
   std::string_view written;
   std::string_view read;
-  std::string_view magic;    // the file's first bytes; a codec may look at more
-  std::string_view test;     // the command that tests such a file
-  std::string_view library;  // as `nodestage --version --verbose` calls it; "": own code
+  std::string_view magic;  // the file's first bytes; a codec may look at more
+  std::string_view test;   // the command that tests such a file
+  std::string_view
+      library;  // as `nodestage --version --verbose` calls it; "": own code, or libarchive
   Splits splits;
   std::string_view in_parts;    // why all threads decode a file
   std::string_view one_thread;  // why only one does
@@ -59,7 +60,7 @@ inline constexpr CodingRow k_codings[] = {
      "it is one compress stream (.Z)"},
     {Coding::lzma, "lzma", "lzma", "", ".tar.lzma .tlz", "", "xz -t", "liblzma", Splits::never, "",
      "it is one lzma stream"},
-    {Coding::lzip, "lzip", "lz", "", ".tar.lz", "LZIP\1", "lzip -t", "liblzma", Splits::never, "",
+    {Coding::lzip, "lzip", "lz", "", ".tar.lz", "LZIP\1", "lzip -t", "", Splits::never, "",
      "its lzip members are read one after another"},
 };
 

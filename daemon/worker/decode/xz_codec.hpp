@@ -1,4 +1,4 @@
-// What the codecs of xz(1), ".xz" and ".lzma", share with that of lzip(1).
+// What the codecs of xz(1), ".xz" and ".lzma", share.
 #pragma once
 
 #include <lzma.h>
