@@ -24,7 +24,7 @@ k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
 # Large: six times as much as all others that the suites need.
 k_slow_packages=(snakemake)
 k_machine_packages=(qemu-system-x86 ansible-core debootstrap openssh-client e2fsprogs iproute2 procps bats python3)
-k_package_packages=(lintian rpm systemd debootstrap checkpolicy semodule-utils)
+k_package_packages=(lintian rpm systemd debootstrap)
 
 # With the seconds since the start.
 say() { printf '\n== %s [%d s]\n' "$*" "$SECONDS" >&2; }
