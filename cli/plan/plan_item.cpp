@@ -287,4 +287,13 @@ PlanItem plan_output(const OutputItem& item, std::uint64_t least_interval_s) {
   return plan;
 }
 
+void keep_to_rate(std::uint64_t rate, PlanItem& plan) {
+  if (rate == 0 || plan.seconds < 0) return;
+  const double least = static_cast<double>(plan.source_bytes.value) / static_cast<double>(rate);
+  if (least <= plan.seconds) return;
+  plan.seconds = least;
+  plan.time = about_seconds(least) + " at least, as this site lets all jobs of a node read " +
+              human_bytes(rate) + "/s together (read.max_rate)";
+}
+
 }  // namespace nodestage
