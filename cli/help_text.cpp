@@ -78,7 +78,6 @@ Packs a directory's contents into one archive that every tar can read, and that
 staging extracts with all its threads. It gets its name once it is complete and
 on disk, or not at all. Sockets, FIFOs and devices are omitted.
 Usage: nodestage pack [options] DIR -o FILE
-       nodestage pack --index=FILE
 
   -o,--output=FILE   .tar.zst: compressed by all threads, in independent frames
                      .tar: not compressed, for data that does not compress
@@ -86,8 +85,6 @@ Usage: nodestage pack [options] DIR -o FILE
                      2026-11-21T15:30:00 (UTC) or @SECONDS since 1970
   --dereference      pack what links that lead out of DIR point to
   --force            replace FILE if it exists
-  --index=FILE       write FILE.nodestage-index beside a gzip archive (.tar.gz),
-                     so that staging decodes it with all its threads
   -h, --help
 
 Names are sorted, and owners are not kept: equal trees with equal times give

@@ -15,7 +15,6 @@
 #include "cli/held/recover.hpp"
 #include "cli/help_text.hpp"
 #include "cli/pack/pack_directory.hpp"
-#include "cli/pack/pack_index.hpp"
 #include "cli/plan/plan.hpp"
 #include "cli/push/push.hpp"
 #include "cli/report/report.hpp"
@@ -283,17 +282,15 @@ class Command {
 
   void add_pack() {
     pack_ = app_.add_subcommand("pack");
-    auto* index = pack_->add_option("--index", indexed_);
-    pack_->add_option("DIR", pack_arguments_.directory)->excludes(index);
-    pack_->add_option("-o,--output", pack_arguments_.output)->excludes(index);
-    pack_->add_option("--mtime", pack_arguments_.mtime)->excludes(index);
-    pack_->add_flag("--force", is_forced_)->excludes(index);
-    pack_->add_flag("--dereference", is_dereferenced_)->excludes(index);
+    pack_->add_option("DIR", pack_arguments_.directory);
+    pack_->add_option("-o,--output", pack_arguments_.output);
+    pack_->add_option("--mtime", pack_arguments_.mtime);
+    pack_->add_flag("--force", is_forced_);
+    pack_->add_flag("--dereference", is_dereferenced_);
     set_help(*pack_, help::k_pack);
   }
 
   int run_pack() {
-    if (pack_->count("--index") > 0) return pack_index(indexed_);
     const PackArguments& wanted = pack_arguments_;
     if (!wanted.directory.empty() && !wanted.output.empty()) return pack_directory(wanted);
     const std::string missing = wanted.directory.empty() ? "DIR" : "--output";
@@ -333,7 +330,6 @@ class Command {
   PlanArguments plan_arguments_;
   bool is_json_ = false;
   PackArguments pack_arguments_;
-  std::string indexed_;  // the gzip archive that gets an index
   bool is_forced_ = false;
   bool is_dereferenced_ = false;
   CLI::App* status_ = nullptr;

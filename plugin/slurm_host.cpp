@@ -191,4 +191,6 @@ bool srun_names_a_job() { return option_is_set("jobid"); }
 
 bool sbatch_makes_an_array() { return option_is_set("array"); }
 
+bool is_for_another_user() { return ::getuid() == 0 && option_is_set("uid"); }
+
 }  // namespace nodestage

@@ -43,5 +43,7 @@ bool srun_names_a_job();
 
 // Returns whether this is `sbatch --array`, by whichever way the option was given.
 bool sbatch_makes_an_array();
+// Whether root has given --uid: the job is another user's.
+bool is_for_another_user();
 
 }  // namespace nodestage

@@ -96,6 +96,15 @@ std::vector<OutputItem>& earlier_outputs() {
   return *outputs;
 }
 
+// sbatch becomes the other user only after the options have been read.
+void warn_of_home(const std::vector<std::string>& texts) {
+  const auto names_home = [](const std::string& text) {
+    return text.find("=~/") != std::string::npos || text.find(":~/") != std::string::npos;
+  };
+  if (is_for_another_user() && std::any_of(texts.begin(), texts.end(), names_home))
+    warn("~ is the home directory of root here; for the job of another user (--uid), write ~USER");
+}
+
 void warn_of_shared_targets(const StageRequest& request) {
   if (sbatch_makes_an_array()) warn_of_all(tasks_of_one_target(request.outputs));
   std::vector<OutputItem>& earlier = earlier_outputs();
@@ -167,8 +176,8 @@ int submit_option(StageOption option, std::string_view text) {
 
 int submit_request(spank_t spank, const PluginSettings& settings) {
   if (in_allocation()) return forward_request(spank);
-  StageRequest request =
-      gathered() == nullptr ? StageRequest{} : std::exchange(*gathered(), {}).request;
+  Gathered options = gathered() == nullptr ? Gathered{} : std::exchange(*gathered(), {});
+  StageRequest& request = options.request;
   if (request.datasets.empty() && request.outputs.empty() && !request.venv) {
     spank_job_control_unsetenv(spank, k_request_name);  // of the previous component
     return 0;
@@ -194,6 +203,7 @@ int submit_request(spank_t spank, const PluginSettings& settings) {
   }
   const RequestLook look = look_in_time(request, Start::later);
   warn_of_all(look.warnings);
+  warn_of_home(options.texts);
   warn_of_shared_targets(request);
   warn_of_size(look.least_bytes);
   explain_to_salloc();

@@ -12,7 +12,7 @@ k_build_packages=(
 # An older zip does not write symbolic links to an archive in a pipe.
 k_cluster_packages=(
   slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 nftables util-linux util-linux-extra procps psmisc bats
-  tar cpio 'zip>=3.0-13+deb12u1' unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
+  tar 'zip>=3.0-13+deb12u1' unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
 )
 k_test_packages=(
   git libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck python3 gcc binutils bsdutils libcap2-bin mandoc groff-base bc
@@ -24,7 +24,7 @@ k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
 # Large: six times as much as all others that the suites need.
 k_slow_packages=(snakemake)
 k_machine_packages=(qemu-system-x86 ansible-core debootstrap openssh-client e2fsprogs iproute2 procps bats python3)
-k_package_packages=(lintian rpm systemd debootstrap checkpolicy semodule-utils)
+k_package_packages=(lintian rpm systemd debootstrap)
 
 # With the seconds since the start.
 say() { printf '\n== %s [%d s]\n' "$*" "$SECONDS" >&2; }

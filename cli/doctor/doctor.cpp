@@ -256,9 +256,7 @@ class Doctor {
     report_.add(judge_time_limits(config_, settings_, about_.epilog_wait_s));
     report_.add(judge_proctrack(config_));
     if (!is_node_) return;
-    if (daemon_)
-      report_.add(
-          judge_power(config_, daemon_->hold.keep_powered || !daemon_->hold.notify.empty()));
+    report_.add(judge_power(config_));
     report_.add(judge_earlier_epilogs(earlier_, plugin_directory(), about_.tmpdir_root));
     report_.add(judge_scripts(config_, about_.tmpdir_root));
     const std::string slurm_conf = value_or(config_, "SLURM_CONF", k_default_slurm_conf);

@@ -199,16 +199,15 @@ Finding judge_proctrack(const SlurmConfig& config) {
                  "Set ProctrackType=proctrack/cgroup in slurm.conf.");
 }
 
-std::vector<Finding> judge_power(const SlurmConfig& config, bool keeps_powered) {
+std::vector<Finding> judge_power(const SlurmConfig& config) {
   const std::string program = value_of(config, "SuspendProgram");
   if (program.empty() || program == "(null)") return {};
-  if (keeps_powered) return {ok("SuspendProgram=" + program + ": not for nodes that hold results")};
   return {
       warning("SuspendProgram=" + program +
                   ": a node of a cloud that is switched off loses the results that it holds. The "
                   "epilog waits for deliveries as long as Slurm lets it",
-              "Set hold.keep_powered or hold.notify (nodestaged.toml). If your nodes keep their "
-              "disks, nothing is lost.")};
+              "Watch nodestage_held_results_at_risk, and name nodes that hold results in "
+              "SuspendExcNodes. If your nodes keep their disks, nothing is lost.")};
 }
 
 std::string private_tmp_file(const SlurmConfig& config) {

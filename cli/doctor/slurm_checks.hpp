@@ -42,7 +42,7 @@ std::vector<Finding> judge_time_limits(const SlurmConfig& config, const PluginSe
                                        std::uint64_t epilog_wait_s);
 Finding judge_proctrack(const SlurmConfig& config);
 // Finds out whether Slurm switches off nodes that hold results. Empty if it switches off none.
-std::vector<Finding> judge_power(const SlurmConfig& config, bool keeps_powered);
+std::vector<Finding> judge_power(const SlurmConfig& config);
 // Returns the file beside slurm.conf that says how a private /tmp is made.
 std::string private_tmp_file(const SlurmConfig& config);
 // `conf` has the contents of that file; tmpdir_root is "" if not known.

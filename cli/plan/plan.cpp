@@ -226,6 +226,8 @@ int plan(const PlanArguments& arguments) {
   const unsigned threads = usable_cpus();
   for (const auto& item : request->datasets) items.push_back(plan_dataset(item, threads));
   if (request->venv) items.push_back(plan_venv(*request->venv, threads));
+  const std::uint64_t rate = read_rate_here(k_config_path);
+  for (PlanItem& item : items) keep_to_rate(rate, item);
   const auto node = this_plan_node(arguments.socket);
   for (const auto& item : request->outputs)
     items.push_back(plan_output(item, node ? node->least_interval_s : 0));

@@ -59,18 +59,12 @@ void set_reading(const ArchivePiece& piece, const PieceLook& look, unsigned thre
   }
   if (!is_stream(piece.container()))
     return serial("an archive of the kind " + piece.kind() + " is one stream");
-  if (piece.has_index() && look.threads > 1)
-    return parallel("an index beside it says where each of them can begin");
   const CodingRow& coding = row_of(piece.coding());
   const bool is_split =
       coding.splits == Splits::always ||
       (coding.splits == Splits::some && (look.threads > 1 || piece.xz_blocks() > 1));
   if (is_split) return parallel(std::string(coding.in_parts));
   serial(std::string(coding.one_thread));
-  if (piece.coding() == Coding::gzip && is_slow)
-    plan.advice.push_back(
-        "if it must stay a gzip file, an index beside it can help: nodestage pack --index=" +
-        shell_word(piece.path));
 }
 
 double scaled(std::uint64_t part, std::uint64_t whole, double value) {
@@ -291,6 +285,15 @@ PlanItem plan_output(const OutputItem& item, std::uint64_t least_interval_s) {
     plan.fault = shown(place) + ": you cannot write there\nName a target in a directory of yours";
   }
   return plan;
+}
+
+void keep_to_rate(std::uint64_t rate, PlanItem& plan) {
+  if (rate == 0 || plan.seconds < 0) return;
+  const double least = static_cast<double>(plan.source_bytes.value) / static_cast<double>(rate);
+  if (least <= plan.seconds) return;
+  plan.seconds = least;
+  plan.time = about_seconds(least) + " at least, as this site lets all jobs of a node read " +
+              human_bytes(rate) + "/s together (read.max_rate)";
 }
 
 }  // namespace nodestage

@@ -60,6 +60,9 @@ struct PlanItem {
   bool is_in_memory = false;  // `need` is of the job's memory
 };
 
+// A site's read.max_rate, in bytes a second; 0: no limit. All jobs of a node share it.
+void keep_to_rate(std::uint64_t rate, PlanItem& plan);
+
 // The time limit for examining one source.
 inline constexpr std::chrono::milliseconds k_look{1000};
 

@@ -28,6 +28,11 @@ MemoryHere memory_here(const std::string& config) {
   return here;
 }
 
+std::uint64_t read_rate_here(const std::string& config) {
+  const auto settings = load_config(config);
+  return settings ? settings->read.max_rate_bytes : 0;
+}
+
 std::optional<PlanNode> this_plan_node(const std::string& socket) {
   const std::string path = socket.substr(0, socket.rfind('/') + 1) + "about";
   const auto text = read_file(AT_FDCWD, path, k_most_about);

@@ -24,6 +24,9 @@ struct MemoryHere {
 // `config`: the daemon's settings, if they can be read here.
 MemoryHere memory_here(const std::string& config);
 
+// read.max_rate of the settings, in bytes a second; 0: none, or they cannot be read here.
+std::uint64_t read_rate_here(const std::string& config);
+
 // Reads the file `about` beside the daemon's socket. Returns nothing on a machine without a daemon.
 std::optional<PlanNode> this_plan_node(const std::string& socket);
 

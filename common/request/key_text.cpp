@@ -33,8 +33,26 @@ KeyText split_key(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1), true};
 }
 
+// Adds the options that have the key.
+template <typename Item>
+void add_owner(std::string& owners, const std::string& key) {
+  const auto& keys = Option<Item>::keys;
+  if (std::any_of(std::begin(keys), std::end(keys),
+                  [&](const auto& row) { return key == row.name; }))
+    owners.append(owners.empty() ? "" : " and ").append("--").append(Option<Item>::name);
+}
+
 template <typename Item>
 Error unknown_key(const std::string& key) {
+  if (key.empty())
+    return wrong_form(
+        "a key is missing after a comma: remove the comma, or write \\, for one "
+        "inside a path",
+        Option<Item>::example);
+  std::string owners;
+  add_owner<DatasetItem>(owners, key);
+  add_owner<OutputItem>(owners, key);
+  add_owner<VenvItem>(owners, key);
   std::vector<std::string_view> names;
   std::string keys;
   for (const auto& row : Option<Item>::keys) {
@@ -42,7 +60,8 @@ Error unknown_key(const std::string& key) {
     keys.append(names.empty() ? "" : ", ").append(row.name).append(value.empty() ? "" : "=");
     names.emplace_back(row.name);
   }
-  const std::string meant = did_you_mean(key, names);
+  const std::string meant =
+      owners.empty() ? did_you_mean(key, names) : ": it is a key of " + owners;
   const bool may_be_a_path = meant.empty();
   return Error{EINVAL,
                "unknown key '" + key + "'" + meant +

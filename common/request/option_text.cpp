@@ -105,6 +105,11 @@ Error no_output_source(const std::string& source, const std::string& target) {
   else if (tidy_path(after_job_directory(source).value_or(source)).empty() &&
            !source.starts_with('/'))
     advice = "; for all that the job has made, write '*': --stage-out='*:" + target + "'";
+  const std::string rest = tidy_path(source);
+  const bool may_be_a_variable = advice.empty() || rest.find('/') == std::string::npos;
+  if (source.starts_with('/') && is_path_below(rest) && may_be_a_variable)
+    advice += "; if it was $SLURM_TMPDIR/" + rest +
+              ", that variable is empty in your shell: write " + rest;
   return not_below("the source", source, advice);
 }
 
@@ -172,7 +177,14 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
   at = cut.paths[0].place;
   if (cut.paths.size() != 2 || cut.paths[0].text.empty() || cut.paths[1].text.empty()) {
     if (!cut.paths[0].text.empty()) at.begin = at.end;  // the target after it is missing
-    return wrong_form("a source and a target are needed", Option<OutputItem>::example);
+    const bool has_comma = cut.paths.size() == 1 &&
+                           std::any_of(cut.keys.begin(), cut.keys.end(), [](const OptionPart& key) {
+                             return key.text.find(':') != std::string::npos;
+                           });
+    return wrong_form(
+        std::string("a source and a target are needed") +
+            (has_comma ? " before the first comma; write \\, for a comma inside a path" : ""),
+        Option<OutputItem>::example);
   }
   OutputItem item;
   const auto below = after_job_directory(cut.paths[0].text);

@@ -15,6 +15,7 @@
 #include "common/request/venv_environment.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
+#include "common/text/name_pattern.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
@@ -42,6 +43,23 @@ std::string about_newest(const DatasetItem& item, std::optional<mode_t> type, St
   return {};
 }
 
+// Two options in one word have a path like this.
+std::string about_option_in(const std::string& path) {
+  const std::size_t at = path.find(" --");
+  if (at == std::string::npos) return {};
+  return "the path " + path + " has '" + path.substr(at + 1) +
+         "' in it: if that is an option of its own, write it outside of the quotes";
+}
+
+// Names of a job's directory have no patterns, and targets often do.
+std::string about_order(const OutputItem& item) {
+  if (!names_any(item.source, "jAaurxNn") || names_any(item.target, "jAaurxNn")) return {};
+  return "the source '" + item.source +
+         "' is a name in $SLURM_TMPDIR, where % means itself; if it " +
+         "is the target, write the source first: --stage-out=" + last_part(item.target) + ":" +
+         item.source;
+}
+
 // "" when there is nothing to say.
 std::string about_dataset(const DatasetItem& item, Start start) {
   const std::string name = without_slashes(item.source);
@@ -59,7 +77,9 @@ std::string about_dataset(const DatasetItem& item, Start start) {
            "; extract=no copies the archive as it is";
   if (start == Start::now || item.optional) return {};
   const std::string part = missing_part(item.source);
-  return part.empty() ? part : missing(part);
+  if (part.empty()) return part;
+  const std::string other = about_option_in(part);
+  return other.empty() ? missing(part) : other;
 }
 
 // Warns about the directory of wheels, which pip passes over where it does not exist.
@@ -93,7 +113,11 @@ std::vector<std::string> warnings_of(const StageRequest& request, Start start) {
   std::vector<std::string> warnings;
   for (const DatasetItem& item : request.datasets) warnings.push_back(about_dataset(item, start));
   if (request.venv) add_about_venv(warnings, *request.venv, start);
-  for (const OutputItem& item : request.outputs) warnings.push_back(about_target(item));
+  for (const OutputItem& item : request.outputs) {
+    warnings.push_back(about_target(item));
+    warnings.push_back(about_order(item));
+    warnings.push_back(about_option_in(item.target));
+  }
   for (std::string& warning : outputs_of_one_target(request.outputs))
     warnings.push_back(std::move(warning));
   std::erase(warnings, "");

@@ -37,6 +37,10 @@ Status set_section(Config& config, const std::string& section, const toml::table
     const std::string full = std::string(section).append(".").append(name.str());
     if (key == all_config_keys().end()) {
       std::string what = at(file, name.source()) + "unknown key '";
+      if (full == "hold.keep_powered" || full == "hold.notify")
+        return Error{EINVAL, what + full +
+                                 "': this release does not have it; remove the line. Where Slurm "
+                                 "powers nodes down, the epilog waits for the results"};
       what.append(full).append("'; the keys of [").append(section).append("] are: ");
       return Error{EINVAL, what + known_names(section)};
     }

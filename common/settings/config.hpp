@@ -87,8 +87,6 @@ struct Config {
     std::uint64_t retry_first_s = 60;
     std::uint64_t retry_most_s = 3600;
     std::uint64_t warn_days = 3;
-    bool keep_powered = false;
-    std::string notify;  // empty: no program
 
     bool operator==(const Hold&) const = default;
   } hold;

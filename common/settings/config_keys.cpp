@@ -85,8 +85,6 @@ const std::vector<ConfigKey>& all_config_keys() {
       {"hold", "retry_first", number(MEMBER(hold.retry_first_s), 1, 86'400)},
       {"hold", "retry_most", number(MEMBER(hold.retry_most_s), 1, 30 * 86'400)},
       {"hold", "warn_days", number(MEMBER(hold.warn_days), 0, 3650)},
-      {"hold", "keep_powered", boolean(MEMBER(hold.keep_powered))},
-      {"hold", "notify", path_or_empty(MEMBER(hold.notify))},
       {"worker", "cgroup",
        choice<UseCgroups>(MEMBER(worker.cgroup),
                           {{"auto", UseCgroups::automatic}, {"off", UseCgroups::off}})},

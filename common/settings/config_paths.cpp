@@ -78,7 +78,6 @@ std::vector<std::string> faults_of_paths(const Config& config, std::uint32_t own
   faults.file("venv.module_init", config.venv.module_init);
   if (config.cache.scope == ShareScope::readers && !local_user(config.cache.keeper))
     faults.user("cache.keeper", config.cache.keeper);
-  faults.file("hold.notify", config.hold.notify);
   faults.file("peer.key_file", config.peer.key_file);
   if (config.peer.barrier != UseBarrier::off) faults.file("peer.program", config.peer.program);
   faults.file("slurm.scontrol", config.slurm.scontrol);

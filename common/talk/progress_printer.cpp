@@ -85,6 +85,7 @@ std::string ProgressPrinter::staging_line(const Progress& progress) const {
   std::string text = item_name(progress) + ": ";
   if (progress.bytes_total > 0) {
     text += bytes_of(progress.bytes_read, progress.bytes_total);
+    if (progress.items > 1) text += " in all";
     text += " (" + percent(progress.bytes_read, progress.bytes_total) + ")";
   } else {
     text += human_bytes(progress.bytes_read) + " read";

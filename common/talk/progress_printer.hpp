@@ -11,7 +11,7 @@ namespace nodestage {
 // Keeps the state for the speed between calls; prints nothing and reads no clock. Lines contain no
 // newline and no control characters.
 //   "data.tar.gz: 1.2 of 4.0 GiB (30%), about 9 s left, 310.0 MiB/s, 12,345 files"
-//   "item 2 of 3, data.tar.gz: 1.2 of 4.0 GiB (30%), 12,345 files"
+//   "item 2 of 3, data.tar.gz: 1.2 of 4.0 GiB in all (30%), 12,345 files"
 //   "item 3 of 3, requirements.txt: Installing collected packages: numpy"
 //   "waiting for 2 other jobs that stage on this node"
 //   "waiting for job 4711, which stages data.tar for this job, too"

@@ -11,10 +11,6 @@ namespace {
 
 using Use = ArchiveName::Use;
 
-constexpr Container container_of(std::string_view suffix) {
-  return suffix.starts_with(".cpio") ? Container::cpio : Container::tar;
-}
-
 template <typename Visit>
 constexpr void for_each_word(std::string_view words, Visit&& visit) {
   while (!words.empty()) {
@@ -29,10 +25,10 @@ template <typename Visit>
 constexpr void for_each_name(Visit&& visit) {
   for (const CodingRow& row : k_codings) {
     for_each_word(row.written, [&](std::string_view suffix) {
-      visit(ArchiveName{suffix, container_of(suffix), row.coding});
+      visit(ArchiveName{suffix, Container::tar, row.coding});
     });
     for_each_word(row.read, [&](std::string_view suffix) {
-      visit(ArchiveName{suffix, container_of(suffix), row.coding, Use::extracted, false});
+      visit(ArchiveName{suffix, Container::tar, row.coding, Use::extracted, false});
     });
   }
   for (const ContainerRow& row : k_containers) {

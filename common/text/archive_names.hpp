@@ -27,9 +27,6 @@ struct ArchiveName {
 
 std::span<const ArchiveName> archive_names();
 
-// What follows the name of a gzip file in that of its index, which lies beside it.
-inline constexpr std::string_view k_gzip_index_suffix = ".nodestage-index";
-
 // The row with the longest suffix that `path` ends in, ignoring case, or null.
 const ArchiveName* archive_name(std::string_view path);
 

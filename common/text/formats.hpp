@@ -22,9 +22,10 @@ struct CodingRow {
   // Suffixes of archives, in lower case. Those of `written` can be made as well.
   std::string_view written;
   std::string_view read;
-  std::string_view magic;    // the file's first bytes; a codec may look at more
-  std::string_view test;     // the command that tests such a file
-  std::string_view library;  // as `nodestage --version --verbose` calls it; "": own code
+  std::string_view magic;  // the file's first bytes; a codec may look at more
+  std::string_view test;   // the command that tests such a file
+  std::string_view
+      library;  // as `nodestage --version --verbose` calls it; "": own code, or libarchive
   Splits splits;
   std::string_view in_parts;    // why all threads decode a file
   std::string_view one_thread;  // why only one does
@@ -32,18 +33,17 @@ struct CodingRow {
 
 // In the order of Coding, which is the order in which a file's start is compared with the magic.
 inline constexpr CodingRow k_codings[] = {
-    {Coding::plain, "", "", ".tar .cpio", "", "", "cksum", "", Splits::always,
+    {Coding::plain, "", "", ".tar", "", "", "cksum", "", Splits::always,
      "it is not compressed; several parts are read, and files written, at a time", ""},
-    {Coding::gzip, "gzip", "gz", ".tar.gz .tgz .taz .cpio.gz", ".tar.gzip", "\x1f\x8b\x08",
-     "gzip -t", "ISA-L", Splits::some,
-     "its data hardly compress, or its gzip members state their size", "it is one gzip stream"},
-    {Coding::bzip2, "bzip2", "bz2", ".tar.bz2 .tbz .tbz2 .cpio.bz2", ".tar.bz .tb2 .tz2", "BZh",
-     "bzip2 -t", "bzip2", Splits::always, "its bzip2 blocks can be found and decoded independently",
-     ""},
+    {Coding::gzip, "gzip", "gz", ".tar.gz .tgz .taz", ".tar.gzip", "\x1f\x8b\x08", "gzip -t",
+     "ISA-L", Splits::some, "its data hardly compress, or its gzip members state their size",
+     "it is one gzip stream"},
+    {Coding::bzip2, "bzip2", "bz2", ".tar.bz2 .tbz .tbz2", ".tar.bz .tb2 .tz2", "BZh", "bzip2 -t",
+     "bzip2", Splits::always, "its bzip2 blocks can be found and decoded independently", ""},
     {Coding::xz,
      "xz",
      "xz",
-     ".tar.xz .txz .cpio.xz",
+     ".tar.xz .txz",
      "",
      {"\3757zXZ\0", 6},
      "xz -t",
@@ -51,24 +51,24 @@ inline constexpr CodingRow k_codings[] = {
      Splits::some,
      "it has xz blocks of known size",
      "it is one xz block"},
-    {Coding::zstd, "zstd", "zst", ".tar.zst .tzst .cpio.zst", ".tar.zstd", "\x28\xb5\x2f\xfd",
-     "zstd -t", "zstd", Splits::some, "it has independent zstd frames",
+    {Coding::zstd, "zstd", "zst", ".tar.zst .tzst", ".tar.zstd", "\x28\xb5\x2f\xfd", "zstd -t",
+     "zstd", Splits::some, "it has independent zstd frames",
      "it is one zstd frame, or its frames are too large"},
-    {Coding::lz4, "lz4", "lz4", ".tar.lz4 .tlz4 .cpio.lz4", "", "\x04\x22\x4d\x18", "lz4 -t", "lz4",
+    {Coding::lz4, "lz4", "lz4", ".tar.lz4 .tlz4", "", "\x04\x22\x4d\x18", "lz4 -t", "lz4",
      Splits::never, "", "it is one lz4 stream"},
-    {Coding::compress, "compress", "Z", "", ".tar.z .cpio.z", "\x1f\x9d", "gzip -t", "",
-     Splits::never, "", "it is one compress stream (.Z)"},
-    {Coding::lzma, "lzma", "lzma", "", ".tar.lzma .tlz .cpio.lzma", "", "xz -t", "liblzma",
-     Splits::never, "", "it is one lzma stream"},
-    {Coding::lzip, "lzip", "lz", "", ".tar.lz .cpio.lz", "LZIP\1", "lzip -t", "liblzma",
-     Splits::never, "", "its lzip members are read one after another"},
+    {Coding::compress, "compress", "Z", "", ".tar.z", "\x1f\x9d", "gzip -t", "", Splits::never, "",
+     "it is one compress stream (.Z)"},
+    {Coding::lzma, "lzma", "lzma", "", ".tar.lzma .tlz", "", "xz -t", "liblzma", Splits::never, "",
+     "it is one lzma stream"},
+    {Coding::lzip, "lzip", "lz", "", ".tar.lz", "LZIP\1", "lzip -t", "", Splits::never, "",
+     "its lzip members are read one after another"},
 };
 
 constexpr const CodingRow& row_of(Coding coding) {
   return k_codings[static_cast<std::size_t>(coding)];
 }
 
-enum class Container { none, tar, cpio, zip, seven_zip, iso };
+enum class Container { none, tar, zip, seven_zip, iso };
 
 struct Magic {
   std::size_t at = 0;
@@ -89,11 +89,10 @@ struct ContainerRow {
   Magic magics[4] = {};  // any of them
 };
 
-// In the order of Container. tar and cpio are recognized by their first header.
+// In the order of Container. tar is recognized by its first header.
 inline constexpr ContainerRow k_containers[] = {
     {Container::none, "", "", "", "7z t", ""},
     {Container::tar, "tar", "", "", "7z t", "paxr", true},
-    {Container::cpio, "cpio", "", "", "7z t", "newc", true},
     {Container::zip,
      "zip",
      ".zip",
@@ -124,6 +123,7 @@ inline constexpr RefusedNames k_refused[] = {
     {".tar.lrz", "lrzip"},
     {".tar.sz", "snzip"},
     {".tar.zpaq .zpaq", "zpaq"},
+    {".cpio .cpio.gz .cpio.bz2 .cpio.xz .cpio.zst .cpio.lz4 .cpio.z .cpio.lzma .cpio.lz", "cpio"},
     {".rar", "unrar"},
     {".arj", "arj"},
     {".sitx", "unar"},

@@ -58,7 +58,7 @@ std::string human_bytes(std::uint64_t bytes, int decimals) {
   static constexpr const char* k_units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   auto value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
-  while (value >= 1023.95 && unit + 1 < std::size(k_units)) {
+  while (value >= 999.95 && unit + 1 < std::size(k_units)) {
     value /= 1024;
     ++unit;
   }

@@ -33,7 +33,6 @@ complete -c nodestage -n '__nodestage_verb status' -l watch -d 'Repeat until not
 complete -c nodestage -n '__nodestage_verb pack' -s o -l output -r -F -d 'The archive'
 complete -c nodestage -n '__nodestage_verb pack' -l mtime -x -d 'One time for all entries'
 complete -c nodestage -n '__nodestage_verb pack' -l dereference -d 'Pack what links that lead out point to'
-complete -c nodestage -n '__nodestage_verb pack' -l index -r -F -d 'The gzip file that gets an index'
 complete -c nodestage -n '__nodestage_verb pack' -l force -d 'Replace the file'
 complete -c nodestage -n '__nodestage_verb pack recover' -a '(__fish_complete_directories)'
 complete -c nodestage -n '__nodestage_verb wait' -l quiet -d 'Print only failures'

@@ -144,7 +144,6 @@ TABLE
 ~/bad/cut.tar.xz  | cut\.tar\.xz: cut off .*truncated       | xz -t
 ~/bad/cut.tar.zst | cut\.tar\.zst: cut off .*truncated      | zstd -t
 ~/bad/cut.tar.lz4 | cut\.tar\.lz4: cut off .*truncated      | lz4 -t
-~/bad/cut.cpio    | cut\.cpio: cut off .*truncated          | quota or a time limit
 ~/bad/cut.zip     | cut\.zip: cut off                       | unzip -t
 ~/bad/cut.7z      | cut\.7z: damaged or cut off             | 7z t
 ~/bad/noend.tar   | noend\.tar: cut off .*truncated         | quota or a time limit

@@ -423,66 +423,6 @@ keys: extract=, strip=, newest=' "; more: man 7 nodestage"
     nothing_left
 }
 
-acl_of() {
-    getfacl --omit-header --absolute-names "$PLACE/work/out/$1"
-}
-
-@test "pack --index: a tar.gz is decoded by several threads, and one of another file is ignored with a note" {
-    make_big
-    me sh -c 'tar czf out/big.tar.gz -C big noise sub && cp -p out/big.tar.gz out/other.tar.gz'
-    run me nodestage pack --index out/big.tar.gz
-    echo "$output"
-    [ "$status" = 0 ]
-    has "$output" "out/big.tar.gz.nodestage-index: " " places in "
-    run me nodestage plan --json --stage-dataset=out/big.tar.gz
-    has "$output" '"parallel": true' "an index beside it says where each of them can begin"
-    run me nodestage run --stage-dataset=out/big.tar.gz -- sh -c 'tar xzf out/big.tar.gz -C tmp --one-top-level=x && diff -r tmp/x $NODESTAGE_DATASET'
-    echo "$output"
-    [ "$status" = 0 ]
-    [[ $output != *ignored* ]]
-    me rm -r tmp/x
-    # Of another file: its time differs.
-    me sh -c 'mv out/big.tar.gz.nodestage-index out/other.tar.gz.nodestage-index && touch -d "1999-01-01 UTC" out/other.tar.gz'
-    run me nodestage run --stage-dataset='out/o*' -- sh -c 'find $NODESTAGE_DATASET'
-    echo "$output"
-    [ "$status" = 0 ]
-    has "$output" "its index is ignored: it was made for another file (make it anew: nodestage pack --index $PLACE/work/out/other.tar.gz)" /other/noise
-    [[ $output != *other.tar.gz.nodestage-index* ]]
-    me nodestage pack --index=out/other.tar.gz
-    run me nodestage run --stage-dataset=out/other.tar.gz -- true
-    [[ $output != *ignored* ]]
-    # Damaged, and a link to what is no file: the data are the same.
-    for damage in 'printf x | dd of=out/other.tar.gz.nodestage-index bs=1 seek=90 conv=notrunc status=none' \
-        'rm out/other.tar.gz.nodestage-index; ln -s /dev/zero out/other.tar.gz.nodestage-index'; do
-        me sh -c "$damage"
-        run me nodestage run --stage-dataset=out/other.tar.gz -- sh -c 'cmp big/noise $NODESTAGE_DATASET/noise && echo same'
-        echo "$output"
-        has "$output" "its index is ignored: it " same
-    done
-    # It is for those who may read the archive, and nobody else, whatever ACLs say.
-    me sh -c 'rm out/other.tar.gz.nodestage-index; chmod 600 out/other.tar.gz; setfacl -m u:daemon:r out/other.tar.gz; setfacl -d -m u:daemon:rx,g::rx out'
-    me nodestage pack --index=out/other.tar.gz
-    [ "$(acl_of other.tar.gz.nodestage-index)" = "$(acl_of other.tar.gz)" ]
-    me sh -c 'setfacl -b out/other.tar.gz; chmod 640 out/other.tar.gz'
-    me nodestage pack --index=out/other.tar.gz
-    [ "$(acl_of other.tar.gz.nodestage-index)" = $'user::rw-\ngroup::r--\nother::---' ]
-    me setfacl -k out
-    for words in "--index=out/big.tar.zst.none" "--index=tree" "--index=data.tar.gz" "--index=tree/one"; do
-        run me nodestage pack "$words"
-        echo "$output"
-        [ "$status" = 1 ] && [ "$(wc -l <<<"$output")" = 2 ]
-    done
-    run me nodestage pack --index=data.tar.gz tree -o out/x.tar
-    [ "$status" = 2 ]
-    me sh -c 'cut=$(stat -c %s out/big.tar.gz); head -c $((cut / 2)) out/big.tar.gz >out/cut.tar.gz'
-    run me nodestage pack --index=out/cut.tar.gz
-    [ "$status" = 1 ]
-    has "$output" "out/cut.tar.gz: cut off after"
-    [ "$(find "$PLACE/work/out" -name 'cut*' -o -name '.*' -type f | wc -l)" = 1 ]
-    me sh -c 'rm -r out/other* out/cut* out/big.tar.gz'
-    nothing_left
-}
-
 @test "pack: links that lead out of the directory are reported, or what they point to is packed" {
     me sh -c 'mkdir -p m/blobs/in m/snap/d && echo one >m/blobs/1 && echo two >m/blobs/in/2 && ln -s ../1 m/blobs/in/up &&
         ln -s ../blobs/1 m/snap/file && ln -s ../../blobs/in m/snap/d/in && ln -s file m/snap/same && ln -s ../../snap m/snap/d/loop'

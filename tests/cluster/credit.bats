@@ -176,5 +176,7 @@ SCRIPT
     wait_until 120 job_ended "$id"
     output=$(job_output "$id")
     has "$output" "; the job's time limit ends before that, in " 'DUE TO TIME LIMIT'
+    # As its plan has said, at the rate that this site allows.
+    has "$(on_node n3 bob nodestage plan --stage-dataset=huge.tar)" '128.0 KiB/s together (read.max_rate)'
     [[ $(tail -n 1 <<<"$output") == "nodestage: n3: the job has reached its time limit, or was canceled, before its data were staged: huge.tar: "* ]]
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 #
 # Goal: what a job finds in $SLURM_TMPDIR is, name by name and byte by byte, what its user would have
-# got with `tar xf`, `cpio -i`, `unzip`, `7z x` or `cp -a`. The job script runs that tool into another
+# got with `tar xf`, `unzip`, `7z x` or `cp -a`. The job script runs that tool into another
 # directory and compares listings of both: type, mode, mtime, link target, hard links, size, holes,
 # SHA-256. Where the tool itself is not correct, lib/check.sh says so. The tree (lib/tree.py) has what is
 # hard to copy. Files that are not archives are copied; keys and globs work as in the manual; sources and
@@ -78,18 +78,6 @@ SCRIPT
 check --ignore=top sparse-0.0 unpack_stream ~/in/sparse-0.0.tar
 check --ignore=top sparse-0.1 unpack_stream ~/in/sparse-0.1.tar
 check members unpack_stream ~/in/members.tar.gz
-SCRIPT
-}
-
-@test "cpio (newc), plain and compressed, is what cpio -i makes" {
-    # cpio -i gives a link the time of its extraction, and modes without the umask's loss.
-    all_codings_same newc --ignore=link-times,top --umasked
-}
-
-@test "cpio (odc, crc)" {
-    staged_same 2 --stage-dataset='~/in/odc.cpio' --stage-dataset='~/in/crc.cpio' <<'SCRIPT'
-check --ignore=link-times,top --umasked odc unpack_stream ~/in/odc.cpio
-check --ignore=link-times,top --umasked crc unpack_stream ~/in/crc.cpio
 SCRIPT
 }
 
@@ -217,17 +205,6 @@ check really-zstd unpack_stream ~/in/really-zstd.tar.gz
 SCRIPT
 }
 
-@test "a tar.gz with an index beside it is the same on every node, and so is one whose index is another file's, with a note" {
-    as alice sh -ec 'mkdir w && cd w && seq -f "a line of words number %g" 400000 >long && cp long more
-        tar czf ../in/words.tar.gz . && nodestage pack --index ../in/words.tar.gz'
-    for note in '' '; its index is ignored: it was made for another file (make it anew: nodestage pack --index /home/alice/in/words.tar.gz)'; do
-        sbatch_wait -N2 -c2 --stage-dataset='~/in/words.tar.gz:d' --wrap='srun sh -c "diff -r ~/w \$SLURM_TMPDIR/d && echo equal"'
-        [ "$STATE $(grep -c '^equal$' <<<"$OUTPUT")" = "COMPLETED 2" ]
-        [ "$(grep -c "n[12]: words.tar.gz .* in [^;]*$note\$" <<<"$OUTPUT")" = 2 ]
-        as alice touch -d '1 day ago' in/words.tar.gz
-    done
-}
-
 @test "staging, copying and stage-out work where root is refused (root squashed)" {
     command -v bindfs >/dev/null || skip "no bindfs"
     [[ -c /dev/fuse ]] || skip "no /dev/fuse"
@@ -298,11 +275,10 @@ traced() {
 
 @test "the same with a private /tmp" {
     cluster restart-slurm --private-tmp
-    staged_same 6 --stage-dataset='~/in/pax-gz.tar.gz' --stage-dataset='~/in/newc-xz.cpio.xz' \
+    staged_same 5 --stage-dataset='~/in/pax-gz.tar.gz' \
         --stage-dataset='~/in/deflated.zip' --stage-dataset='~/in/lzma.7z' --stage-dataset='~/tree' \
         --stage-dataset='~/in/model.h5' --stage-out='results:~/out_%j' <<'SCRIPT'
 check pax-gz unpack_stream ~/in/pax-gz.tar.gz
-check --ignore=link-times,top --umasked newc-xz unpack_stream ~/in/newc-xz.cpio.xz
 check --ignore=link-times,top --umasked deflated unzip -q ~/in/deflated.zip
 check --ignore=link-times,subseconds,top lzma unpack_7z ~/in/lzma.7z
 check tree copy ~/tree

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 #
-# Goal: a node that Slurm switches off when it is idle has delivered its results before, or is kept powered while it holds
-# any, or its user knows that they can be lost.
+# Goal: a node that Slurm switches off when it is idle has delivered its results before, or its user knows that
+# they can be lost.
 
 # shellcheck disable=SC2016
 load helpers
@@ -60,7 +60,7 @@ held_job() {
     has "$(job_log n2 "$JOBID.0")" 'Slurm can switch this node off (SuspendProgram)'
     wait_until 20 on n2 grep -qx 'nodestage_held_results_at_risk 1' /run/metrics/nodestage.prom
     run on n2 nodestage doctor
-    has "$output" "warning  SuspendProgram=/etc/slurm/suspend:" "Set hold.keep_powered or hold.notify"
+    has "$output" "warning  SuspendProgram=/etc/slurm/suspend:" "name nodes that hold results in SuspendExcNodes"
     as alice mkdir saved
     on_node n2 alice nodestage recover "$JOBID" saved
 }
@@ -70,40 +70,4 @@ held_job() {
     run notice_has "$JOBID" 'LOST EARLIER'
     [ "$status" -ne 0 ]
     on_node n3 alice nodestage recover "$JOBID" saved
-}
-
-@test "hold.notify: the site's program is called with begin and end, and nothing is at risk meanwhile" {
-    on n2 tee /usr/bin/keep-on >/dev/null <<'PROGRAM'
-#!/bin/sh
-echo "$@" >>/tmp/kept-on
-PROGRAM
-    on n2 chmod 755 /usr/bin/keep-on
-    reload_daemons $'[hold]\nnotify = "/usr/bin/keep-on"'
-    held_job n2
-    run notice_has "$JOBID" 'LOST EARLIER'
-    [ "$status" -ne 0 ]
-    wait_until 20 on n2 grep -qx 'begin n2' /tmp/kept-on
-    on_node n2 alice nodestage recover "$JOBID" saved
-    wait_until 20 on n2 grep -qx 'end n2' /tmp/kept-on
-    reload_daemons ''
-}
-
-@test "hold.keep_powered: the node is in SuspendExcNodes while it holds results" {
-    dpkg --compare-versions "$(slurm_release)" ge 23.02 || skip "this Slurm cannot change SuspendExcNodes"
-    reload_daemons $'[hold]\nkeep_powered = true'
-    held_job n2
-    wait_until 20 spares n2
-    on_node n2 alice nodestage recover "$JOBID" saved
-    wait_until 20 spares_not n2
-    spares n3
-    reload_daemons ''
-}
-
-# spares NODE: Slurm never switches it off.
-spares() {
-    on ctl sh -c 'scontrol show hostnames "$(scontrol show config | sed -n "s/^SuspendExcNodes *= //p")" | grep -qx "$1"' sh "$1"
-}
-
-spares_not() {
-    ! spares "$1"
 }

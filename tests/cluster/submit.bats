@@ -428,6 +428,10 @@ $command: error:                         ^~~~~~~" ]
     told '\$SLURM_TMPDIR/x/other.tar becomes a directory, with what is in /home/alice/other.tar'
     told "'a' and 'b' are both copied to /home/alice/out/both"
     as alice scancel "$(tail -n 1 <<<"$output")"
+    # Root submits for her: its own home directory is meant by ~.
+    run on ctl sbatch --parsable --hold --uid=alice --stage-out='r:~/out' --wrap true
+    told '~ is the home directory of root here; for the job of another user \(--uid\), write ~USER'
+    on ctl scancel "$(tail -n 1 <<<"$output")"
     # A warning is no refusal: what can be staged is.
     sbatch_wait --stage-dataset=dir.tar --stage-out=one:out/twice --stage-out=two:out/twice <<'SCRIPT'
 #!/bin/bash

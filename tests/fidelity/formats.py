@@ -6,16 +6,13 @@ import subprocess
 import facts
 import intended
 import random_archive
-from random_tree import ANY_TIME, OCTAL_TIME, SIGNED_TIME, UNSIGNED_TIME, Traits
+from random_tree import ANY_TIME, OCTAL_TIME, SIGNED_TIME, Traits
 
 TAR = Traits()
 USTAR = Traits(component=50, path=190, link_path=98, times=OCTAL_TIME)
 V7 = Traits(component=98, path=98, link_path=98, times=OCTAL_TIME)
 OPEN_USTAR = dataclasses.replace(USTAR, closed_directories=False)
 OPEN_V7 = dataclasses.replace(V7, closed_directories=False)
-# cpio makes hard links at its end, or opens a file that it has made already, as the data come with its last name.
-CPIO = Traits(times=UNSIGNED_TIME, path=900, linked_closed=False)
-ODC = Traits(times=OCTAL_TIME, path=900, linked_closed=False)
 # Info-ZIP and 7-Zip change names that are not UTF-8 or hold control characters.
 ZIP = Traits(names="text", times=SIGNED_TIME)
 SEVEN_ZIP = Traits(names="text", times=SIGNED_TIME, hard_links=False, links="inner")
@@ -55,13 +52,6 @@ def bsdtar(name, options, traits=OPEN_TAR, unpack=UNTAR, differences=(intended.L
     return Format(name, "tar", traits, f"bsdtar {options} -cf $a .", unpack, differences, needs=("bsdtar",))
 
 
-def cpio(name, options, traits=CPIO):
-    # -depth: cpio -i keeps a directory's time and mode only when it comes after what is in it.
-    return Format(name, "cpio", traits, f"find . -mindepth 1 -depth -print0 | cpio -o0 --quiet {options} >$a",
-                  DECOMPRESS + "cpio -idm --quiet",
-                  intended=(intended.MODES, intended.LINK_TIMES, intended.TOP, intended.LATE_LINKS, intended.HOLES))
-
-
 ZIP_INTENDED = (intended.MODES, intended.LINK_TIMES, intended.TOP, intended.HOLES)
 
 FORMATS = [
@@ -90,9 +80,6 @@ FORMATS = [
            intended=(intended.TOP, intended.LATE_DIRECTORIES)),
     Format("python-tar", "tar", OPEN_TAR, random_archive.tar, UNTAR,
            intended=(intended.TOP, intended.LATE_DIRECTORIES)),
-    cpio("newc", "-H newc"),
-    cpio("crc", "-H crc"),
-    cpio("odc", "-H odc", ODC),
     Format("zip", "zip", ZIP, "zip -qry $a .", "unzip -q $a", intended=ZIP_INTENDED),
     Format("zip-stored", "zip", ZIP, "zip -qry0 $a .", "unzip -q $a", intended=ZIP_INTENDED),
     Format("zip-streamed", "zip", ZIP, "zip -qry - . | cat >$a", "unzip -q $a", intended=ZIP_INTENDED),
@@ -110,14 +97,14 @@ FORMATS = [
 
 
 def pack(chosen, random, tree, archive):
-    """Makes archive.SUFFIX of the tree, for tar and cpio in any compression; returns its path, and the facts of its contents."""
+    """Makes archive.SUFFIX of the tree, for tar in any compression; returns its path, and the facts of its contents."""
     path = f"{archive}.{chosen.suffix}"
     if callable(chosen.pack):
         packed = chosen.pack(random, path)
     else:
         packed = facts.of_tree(tree)
         shell(chosen.pack, tree, path)
-    if chosen.suffix not in ("tar", "cpio"):
+    if chosen.suffix != "tar":
         return path, packed
     return compress(random, path), packed
 

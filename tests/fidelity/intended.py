@@ -79,23 +79,12 @@ def forget_negative(trees):
             facts["time"] = trees.ours[name]["time"]
 
 
-def forget_times_above_hard_links(trees):
-    for name, facts in trees.reference.items():
-        if facts["same file as"] is not None:
-            parent = name.rsplit(b"/", 1)[0] if b"/" in name else b""
-            for tree in (trees.reference, trees.ours):
-                if parent in tree:
-                    tree[parent]["time"] = None
-
-
 MODES = Difference("We treat every archive as tar does for a user without -p: modes lose set-uid, set-gid, sticky and the "
                    "umask's bits. This tool applies modes as they are.", umask_reference)
 SET_ID = Difference("A copy loses set-uid and set-gid: the copy's owner is who runs the job.", drop_set_id)
 LINK_TIMES = Difference("This tool leaves a symbolic link the time of its extraction; we give it the archive's.",
                         forget("time", "l"))
 TOP = Difference("The archive says nothing of its top directory.", forget_top)
-LATE_LINKS = Difference("GNU cpio makes hard links at its end, when their directory has its time already.",
-                        forget_times_above_hard_links)
 HOLES = Difference("This tool makes holes of zeros, or zeros of holes; we make the holes that the archive tells of.",
                    forget("sparse", "-"))
 SUBSECONDS = Difference("libarchive gives whole seconds of this format.", whole_seconds)

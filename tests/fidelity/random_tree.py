@@ -7,7 +7,6 @@ KIB, MIB = 1024, 1024 * 1024
 # What ext4 can hold is -2^31 to 3 * 2^32 + 2^31 - 1 seconds.
 ANY_TIME = (-(1 << 31), 15_000_000_000)
 OCTAL_TIME = (0, (1 << 33) - 1)
-UNSIGNED_TIME = (0, (1 << 32) - 1)
 SIGNED_TIME = (0, (1 << 31) - 1)
 
 
@@ -24,7 +23,6 @@ class Traits:
     sparse: bool = True
     unreadable: bool = True  # files and directories that their owner may not read or enter
     closed_directories: bool = True  # that their owner may not write to
-    linked_closed: bool = True  # files with several names that their owner may not write, or in such directories
     odd_bits: bool = True  # set-uid, set-gid, sticky
 
 
@@ -156,7 +154,7 @@ class Builder:
         os.mkdir(self.at(path))
         self.directories.append(path)
         modes = [0o755, 0o700, 0o775, 0o777, 0o750]
-        if self.traits.closed_directories and (self.may_close or self.traits.linked_closed):
+        if self.traits.closed_directories:
             modes += [0o555, 0o500]
         if self.may_close:
             modes += [0o000, 0o300, 0o311, 0o400]
@@ -171,8 +169,6 @@ class Builder:
         if self.traits.odd_bits:
             modes += [0o4755, 0o2755, 0o1644, 0o6711]
         self.modes[path] = self.random.choice(modes)
-        if not self.traits.linked_closed and not self.may_close:
-            self.modes[path] |= 0o600
         if len(path) <= self.traits.link_path:
             self.files.append(path)
 

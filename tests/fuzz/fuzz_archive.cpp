@@ -2,7 +2,6 @@
 // for it, but for zip (fuzz_zip).
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/container.hpp"
-#include "daemon/worker/archive/cpio_entries.hpp"
 #include "daemon/worker/archive/tar_entries.hpp"
 #include "reading.hpp"
 
@@ -21,9 +20,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   switch (container) {
     case Container::tar:
       static_cast<void>(read_archive(*open_tar_entries(*decoder)));
-      break;
-    case Container::cpio:
-      static_cast<void>(read_archive(*open_cpio_entries(*decoder)));
       break;
     case Container::seven_zip:
     case Container::iso:

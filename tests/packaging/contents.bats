@@ -48,15 +48,6 @@ field() {
     [ -z "$(find "$BATS_TEST_TMPDIR/packages" -name '*.deb')" ]
 }
 
-@test "without checkmodule no rpm is made, as it would have no SELinux module" {
-    run unshare --mount sh -c 'mount --bind /dev/null "$(command -v checkmodule)" && cpack --config "$0" -G RPM -B "$1"' \
-        "$NODESTAGE_BUILD/CPackConfig.cmake" "$BATS_TEST_TMPDIR/packages"
-    echo "$output"
-    [ "$status" -ne 0 ]
-    [[ $output == *"install checkpolicy"* ]]
-    [ -z "$(find "$BATS_TEST_TMPDIR/packages" -name '*.rpm')" ]
-}
-
 @test "no other Slurm release meets its dependency" {
     release=$(slurm_release)
     fits "$release.0-1"
@@ -86,11 +77,10 @@ fits() {
     } | sort | diff - "$BATS_TEST_TMPDIR/deb"
 }
 
-@test "the rpm holds the same, the license, and the SELinux module" {
+@test "the rpm holds the same, and the license" {
     rpm -qp --list "$RPM" | sed 's/\.gz$//' | sort >"$BATS_TEST_TMPDIR/rpm"
     { (cd "$STAGE" && find . -type f | sed 's/^\.//')
       echo /usr/share/licenses/slurm-spank-nodestage/LICENSE
-      echo /usr/share/selinux/packages/nodestage.pp
     } | sort >"$BATS_TEST_TMPDIR/wanted"
     # Directories of its own are listed, too, and those of what need not be installed; those of the system are not.
     comm -23 "$BATS_TEST_TMPDIR/wanted" "$BATS_TEST_TMPDIR/rpm" | tee "$BATS_TEST_TMPDIR/missing"
@@ -98,7 +88,7 @@ fits() {
     comm -13 "$BATS_TEST_TMPDIR/wanted" "$BATS_TEST_TMPDIR/rpm" |
         diff - <(printf '%s\n' /etc/{needrestart,needrestart/conf.d,nodestage,slurm/plugstack.conf.d} /usr/libexec/nodestage \
             /usr/share/{fish,fish/vendor_{completions,conf,functions}.d} /usr/share/licenses/slurm-spank-nodestage \
-            /usr/share/nodestage /usr/share/nodestage/{fill,modulefiles,ondemand,schemas,selinux} /usr/share/{selinux,selinux/packages})
+            /usr/share/nodestage /usr/share/nodestage/{fill,modulefiles,ondemand,schemas})
 }
 
 @test "every file is root's, and none is set-uid or writable by others" {

@@ -1,4 +1,4 @@
-// One member of a .lz file, as lzip(1) makes it (lzip_codec.hpp).
+// One member of a .lz file, as lzip(1) makes it.
 #pragma once
 
 #include <doctest/doctest.h>

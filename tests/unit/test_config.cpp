@@ -154,6 +154,14 @@ TEST_CASE("users and groups of a pilot") {
           "f.toml:2: 'staging.groups' must be a list of at most 1000 numbers of groups");
 }
 
+TEST_CASE("a key that is gone is an error with what to do") {
+  for (const std::string key : {"keep_powered=true", "notify='/usr/bin/keep-on'"}) {
+    const std::string fault = fault_of("[hold]\n" + key + "\n");
+    CHECK(fault.starts_with("f.toml:2: unknown key 'hold." + key.substr(0, key.find('='))));
+    CHECK(fault.find("remove the line") != std::string::npos);
+  }
+}
+
 TEST_CASE("a fault names file, line, key and what is allowed") {
   CHECK(fault_of("\n[staging]\nmax_job=1\n") ==
         "f.toml:3: unknown key 'staging.max_job'; the keys of [staging] are: max_jobs, "

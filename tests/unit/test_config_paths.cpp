@@ -24,8 +24,8 @@ Config settings_in(const Scratch& scratch) {
   config.tmpdir.path = scratch / "local/%u.%j.0";
   config.daemon.state_dir = scratch / "state";
   config.daemon.socket = scratch / "run/x.sock";
-  for (std::string* path : {&config.slurm.scontrol, &config.daemon.worker_path,
-                            &config.peer.program, &config.hold.notify})
+  for (std::string* path :
+       {&config.slurm.scontrol, &config.daemon.worker_path, &config.peer.program})
     *path = scratch / "program";
   return config;
 }

@@ -23,19 +23,6 @@ TEST_CASE("every coding decodes to what was packed") {
   }
 }
 
-TEST_CASE("compress: in whatever pieces it comes and is asked for") {
-  const DecodeRun run;
-  write_file(run.scratch / "x", sample(700'000));
-  REQUIRE(run.shell("bsdtar -cZf y x && gzip -dc < y > z") == 0);
-  const std::string packed = file_text(run.scratch / "y");
-  const std::string whole = file_text(run.scratch / "z");
-  for (const Pieces& pieces : {Pieces{1, 1}, {3, 70'000}, {5000, 7}}) {
-    CAPTURE(pieces.in);
-    const auto codec = make_codec(Coding::compress);
-    CHECK((decode_in_pieces(*codec, packed, pieces) == whole));
-  }
-}
-
 TEST_CASE("plain files come as they are") {
   DecodeRun run;
   for (const std::size_t size : {1U, 512U, 1U << 20, (1U << 20) + 1, 7'000'000U}) {

@@ -133,14 +133,13 @@ TEST_CASE("doctor: slurm.conf") {
 }
 
 TEST_CASE("doctor: nodes that Slurm switches off") {
-  CHECK(judge_power({}, false).empty());
-  CHECK(judge_power(config("SuspendProgram", "(null)"), false).empty());
+  CHECK(judge_power({}).empty());
+  CHECK(judge_power(config("SuspendProgram", "(null)")).empty());
   const SlurmConfig suspends = config("SuspendProgram", "/usr/bin/slurm_suspend");
-  CHECK(judge_power(suspends, true).front().grade == Grade::ok);
-  const Finding lost = judge_power(suspends, false).front();
+  const Finding lost = judge_power(suspends).front();
   CHECK(lost.grade == Grade::warning);
   CHECK(has(lost.what, "loses the results that it holds"));
-  CHECK(has(lost.to_do, "hold.keep_powered"));
+  CHECK(has(lost.to_do, "SuspendExcNodes"));
 }
 
 TEST_CASE("doctor: PrologEpilogTimeout against the epilog's wait") {

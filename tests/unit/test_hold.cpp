@@ -176,15 +176,12 @@ TEST_CASE("of a job of several nodes, one command recovers all, and each node ha
   CHECK_FALSE(has(text, "--node="));
 }
 
-TEST_CASE("the notice says where Slurm can switch the node off, and nothing keeps it from that") {
+TEST_CASE("the notice says where Slurm can switch the node off") {
   JobRecord record = held_record(12, 0);
   record.begin.slurm_ways |= k_powers_down;
   CHECK(has(held_notice(record, {}), "THEY CAN BE LOST EARLIER"));
-  Config::Hold kept;
-  SUBCASE("") { kept.keep_powered = true; }
-  SUBCASE("") { kept.notify = "/usr/bin/keep-on"; }
-  SUBCASE("") { record.begin.slurm_ways = k_at_allocation; }
-  CHECK_FALSE(has(held_notice(record, kept), "EARLIER"));
+  record.begin.slurm_ways = k_at_allocation;
+  CHECK_FALSE(has(held_notice(record, {}), "EARLIER"));
 }
 
 TEST_CASE("the notice of a removed directory names who has probably removed it") {

@@ -45,6 +45,16 @@ TEST_CASE("a missing source where all that is left is named by outputs: reported
   }
 }
 
+TEST_CASE("a missing source: its target as it would be, and a link to nothing is called so") {
+  StageOutJob job;
+  fs::create_symlink("gone/last.pt", job.directory / "best");
+  job.ask("best", "out/run_%j");
+  job.run();
+  CHECK(
+      has(field_text(job.status.items[0].destination), "out/run_" + std::to_string(job.order.job)));
+  CHECK(has(job.note(), "best: a link to what does not exist"));
+}
+
 TEST_CASE("of several nodes, what has a similar name is kept; a log of its own is not") {
   struct Row {
     std::uint32_t node;

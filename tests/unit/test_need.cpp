@@ -29,10 +29,9 @@ bool about(std::uint64_t bytes, std::uint64_t wanted) {
 TEST_CASE("the need is known where file or format tell it") {
   PieceRun run;
   REQUIRE(run.shell("head -c 4M /dev/zero >f; mkdir d; cp f d/f; tar cf t.tar f; gzip -k t.tar; "
-                    "xz -k t.tar; zstd -q t.tar; zip -qr z.zip d; find d | cpio -oc --quiet >c.cpio"
-                    "; head -c 100K /dev/zero | split -b 100 -a 3 - d/s; zip -qr many.zip d") == 0);
-  for (const std::string name :
-       {"f", "t.tar", "t.tar.gz", "t.tar.xz", "t.tar.zst", "z.zip", "c.cpio"}) {
+                    "xz -k t.tar; zstd -q t.tar; zip -qr z.zip d; head -c 100K /dev/zero | split "
+                    "-b 100 -a 3 - d/s; zip -qr many.zip d") == 0);
+  for (const std::string name : {"f", "t.tar", "t.tar.gz", "t.tar.xz", "t.tar.zst", "z.zip"}) {
     CAPTURE(name);
     const Need need = need_of(run, name);
     CHECK(about(need.expected.bytes, 4 * k_mib));

@@ -103,7 +103,14 @@ TEST_CASE("bad syntax says what and shows the form") {
   CHECK(has(dataset_fault(":x"), "no source"));
   CHECK(has(dataset_fault("/a:b:c"), "too many ':'"));
   CHECK(has(dataset_fault("/a,b"), "unknown key 'b'"));
-  CHECK(has(dataset_fault("/a,"), "unknown key ''"));
+  CHECK(has(dataset_fault("/a,"), "a key is missing after a comma: remove the comma"));
+  CHECK(has(dataset_fault("/a,when=always"), "unknown key 'when': it is a key of --stage-out\n"));
+  CHECK(has(output_fault("r:/t,shared"), "it is a key of --stage-dataset and --stage-venv\n"));
+  CHECK(has(output_fault("a,b.txt:/t"),
+            "before the first comma; write \\, for a comma inside a path"));
+  CHECK(has(output_fault("/r:/t"),
+            "if it was $SLURM_TMPDIR/r, that variable is empty in your shell"));
+  CHECK_FALSE(has(output_fault("/home/a/data:results"), "variable is empty"));
   CHECK(has(dataset_fault("/a,strip=x"), "a number"));
   CHECK(has(dataset_fault("/a,strip=-1"), "a number"));
   CHECK(has(dataset_fault("/a,strip"), "needs a value"));

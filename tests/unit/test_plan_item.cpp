@@ -295,3 +295,19 @@ TEST_CASE("plan: root decodes nobody's archive") {
   arguments.texts.datasets = {tree.scratch / "data.bin"};
   CHECK(plan(arguments) == (::geteuid() == 0 ? k_fault : 0));
 }
+
+TEST_CASE("plan: the site's rate is the least that reading takes") {
+  PlanItem plan;
+  plan.source_bytes = {90ULL << 20, Surety::exact};
+  plan.seconds = 0.4;
+  keep_to_rate(0, plan);
+  CHECK(plan.seconds == 0.4);
+  keep_to_rate(1ULL << 20, plan);
+  CHECK(plan.seconds == 90);
+  CHECK(has(plan.time, "1.0 MiB/s together (read.max_rate)"));
+  keep_to_rate(1ULL << 30, plan);
+  CHECK(plan.seconds == 90);
+  plan.seconds = -1;  // not known
+  keep_to_rate(1ULL << 20, plan);
+  CHECK(plan.seconds == -1);
+}

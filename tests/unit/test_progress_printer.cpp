@@ -32,7 +32,7 @@ TEST_CASE("bytes_of names a common unit once") {
 TEST_CASE("progress: a line has bytes, percent, files, speed and the time left") {
   ProgressPrinter printer;
   CHECK(printer.line(staging(1000 * k_mib, 4000 * k_mib, 10000)) ==
-        "data.tar.gz: 1000.0 MiB of 3.9 GiB (25%), about 30 s left, 100.0 MiB/s, 12,345 files");
+        "data.tar.gz: 1.0 of 3.9 GiB (25%), about 30 s left, 100.0 MiB/s, 12,345 files");
 }
 
 TEST_CASE("progress: before any time has passed there is no speed") {
@@ -71,6 +71,8 @@ TEST_CASE("progress: several items are counted") {
   CHECK(printer.line(progress).starts_with("item 2 of 3, data.tar.gz: "));
   progress.items_done = 3;
   CHECK(printer.line(progress).starts_with("item 3 of 3, "));
+  progress.bytes_total = 4096 * k_mib;
+  CHECK(has(printer.line(progress), "data.tar.gz: 0 B of 4.0 GiB in all (0%)"));
 }
 
 TEST_CASE("progress: the queue and the start") {

@@ -32,10 +32,6 @@ TEST_CASE("an archive that is relayed is read from the spool") {
     name = "t.tar.zst";
     REQUIRE(stage.in_data("tar c t | zstd -q -1 >t.tar.zst") == 0);
   }
-  SUBCASE("cpio") {
-    name = "t.cpio";
-    REQUIRE(stage.in_data("find t | cpio -o -H newc >t.cpio 2>/dev/null") == 0);
-  }
   SUBCASE("zip") {
     name = "t.zip";
     REQUIRE(stage.in_data("zip -qry0 t.zip t") == 0);

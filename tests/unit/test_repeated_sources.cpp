@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "daemon/root/table/repeated_sources.hpp"
 #include "sharing_site.hpp"
@@ -70,6 +71,19 @@ TEST_CASE("the third time within a day is worth a hint, once") {
   SUBCASE("for each user and source by themselves") {
     CHECK(third(repeated, file(8)) == k_shared);
     CHECK(repeated.count({1001, 4}, file(7), k_now_s).empty());
+  }
+}
+
+TEST_CASE("a hint is shown from one GiB or one minute saved on") {
+  ItemRecord item = file(7);
+  for (const auto& [bytes, ms, is_shown] :
+       {std::tuple{512ULL << 20, 0U, true}, std::tuple{(512ULL << 20) - 1, 29'999U, false},
+        std::tuple{10'240ULL, 30'000U, true}, std::tuple{10'240ULL, 50U, false}}) {
+    CAPTURE(bytes);
+    item.bytes_read = bytes;
+    item.elapsed_ms = ms;
+    RepeatedSources repeated;
+    CHECK(third(repeated, item).empty() != is_shown);
   }
 }
 

@@ -157,6 +157,20 @@ TEST_CASE("a target that cannot be written, and the same look from another proce
   CHECK(look.least_bytes == 1000);
 }
 
+TEST_CASE("what was probably meant otherwise is said") {
+  Submitted submitted;
+  submitted.output("scratch/x_%j:results");
+  CHECK(submitted.warnings() ==
+        "the source 'scratch/x_%j' is a name in $SLURM_TMPDIR, where % means itself; if it is the "
+        "target, write the source first: --stage-out=results:scratch/x_%j\n");
+  submitted.request.outputs.clear();
+  submitted.dataset("late.tar --mem=100M");
+  CHECK(has(submitted.warnings(), "has '--mem=100M' in it: if that is an option of its own"));
+  submitted.request.datasets.clear();
+  submitted.output("r:out/%j --time=10");
+  CHECK(has(submitted.warnings(), "has '--time=10' in it"));
+}
+
 TEST_CASE("how much is known to be staged") {
   Submitted submitted;
   CHECK(look_at_request(submitted.request, Start::later).least_bytes == 0);

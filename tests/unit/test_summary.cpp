@@ -25,9 +25,8 @@ TEST_CASE("a line says what, where, files, bytes, seconds, rate and note") {
   status.items[0].elapsed_ms = 4096;
   set_field(status.items[0].note, "2 devices skipped");
   CHECK(summary_lines(status)[0] ==
-        "data.tar.gz (tar.gz) -> /localscratch/a.1.0/data: 60,000 files, 4.0 GiB in 4.1 s (1000.0 "
-        "MiB/s); "
-        "2 devices skipped");
+        "data.tar.gz (tar.gz) -> /localscratch/a.1.0/data: 60,000 files, 4.0 GiB in 4.1 s (1.0 "
+        "GiB/s); 2 devices skipped");
   status.items[0].bytes_written = 300000;
   CHECK(summary_lines(status)[0].ends_with("293.0 KiB in 4.1 s; 2 devices skipped"));
 }

@@ -123,9 +123,8 @@ std::string recovered_to(const JobRecord& record, const std::string& directory) 
   return record.begin.node_count > 1 ? directory + "/" + record.begin.node : directory;
 }
 
-bool can_be_switched_off(const JobRecord& record, const Config::Hold& settings) {
-  return (record.begin.slurm_ways & k_powers_down) != 0 && !settings.keep_powered &&
-         settings.notify.empty();
+bool can_be_switched_off(const JobRecord& record) {
+  return (record.begin.slurm_ways & k_powers_down) != 0;
 }
 
 std::string held_notice(const JobRecord& record, const Config::Hold& settings) {
@@ -137,7 +136,7 @@ std::string held_notice(const JobRecord& record, const Config::Hold& settings) {
   text += "\nThey are kept on " + node + " until " + human_date(times.expire) +
           ". Then they are removed.\n";
   if (record.hold.warned_at != 0) text += "THIS IS SOON.\n";
-  if (can_be_switched_off(record, settings))
+  if (can_be_switched_off(record))
     text += "THEY CAN BE LOST EARLIER: this site switches nodes off that are idle. If " + node +
             " is a node of a cloud,\nit loses what it keeps then. Copy them soon.\n";
   text +=

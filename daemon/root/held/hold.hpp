@@ -49,7 +49,7 @@ std::string recover_command(const JobRecord& record);
 std::string recovered_to(const JobRecord& record, const std::string& directory);
 
 // Whether Slurm may switch the job's node off when it is idle, and nothing keeps it from that.
-bool can_be_switched_off(const JobRecord& record, const Config::Hold& settings);
+bool can_be_switched_off(const JobRecord& record);
 
 // The user's notice (nodestage-JOBID.txt).
 std::string held_notice(const JobRecord& record, const Config::Hold& settings);

@@ -35,7 +35,7 @@ Ticket Ending::end(const JobKey& key, const End& end, Ticket ticket, const Reply
   // A node that is switched off after the epilog would deliver nothing more, so the epilog waits
   // for the end of the stage-out there, whatever that is.
   std::uint64_t wait_s =
-      can_be_switched_off(record, at_.config.hold)
+      can_be_switched_off(record)
           ? at_.config.stageout.limit_s + at_.config.worker.kill_wait_s + k_answer_margin_s
           : at_.config.stageout.epilog_wait_s;
   if (end.limit_s != 0) wait_s = std::min<std::uint64_t>(wait_s, end.limit_s);
@@ -200,11 +200,11 @@ void Ending::keep(JobRecord& record) {
   log::write(is_users || was_reported ? log::Level::warn : log::Level::err, about(record),
              "the stage-out failed and the data are kept in " + at_.files.kept_in(record) + ": " +
                  record.cause);
-  if (record.hold.since == 0 && can_be_switched_off(record, at_.config.hold))
+  if (record.hold.since == 0 && can_be_switched_off(record))
     log::warn(
         about(record),
         "Slurm can switch this node off (SuspendProgram); if it is a node of a cloud, it then "
-        "loses what it holds (hold.keep_powered, hold.notify)");
+        "loses what it holds");
   at_.events.done(key, Fact::kept);
 }
 

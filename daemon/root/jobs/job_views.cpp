@@ -159,7 +159,7 @@ Metrics JobViews::metrics(const Counters& counters) const {
     const auto waits_for = static_cast<std::size_t>(
         record.hold.waits_for_user ? WaitsFor::user : WaitsFor::administrator);
     ++metrics.held_results[waits_for];
-    if (can_be_switched_off(record, at_.config.hold)) ++metrics.held_at_risk;
+    if (can_be_switched_off(record)) ++metrics.held_at_risk;
     metrics.held_bytes[waits_for] += record.hold.bytes;
     metrics.held_inodes[waits_for] += record.hold.inodes;
   }

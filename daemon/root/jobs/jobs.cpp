@@ -32,7 +32,6 @@ void Jobs::settings_changed() {
   staging_.start_queued();
   at_.records.trim();
   held_.settings_changed();
-  power_.look();
   orphans_.watch();
 }
 

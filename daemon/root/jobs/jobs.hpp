@@ -20,7 +20,6 @@
 #include "daemon/root/flow/flow.hpp"
 #include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/held_results.hpp"
-#include "daemon/root/held/power_keeper.hpp"
 #include "daemon/root/jobs/credits.hpp"
 #include "daemon/root/jobs/ending.hpp"
 #include "daemon/root/jobs/job_views.hpp"
@@ -153,7 +152,6 @@ class Jobs final : private JobEvents {
   JobOutput output_{table_, workers_, notices_, at_.config};
   Credits credits_{at_.loop, at_.config, table_, files_};
   HeldResults held_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, notices_, *this}};
-  PowerKeeper power_{{at_.loop, at_.config, table_}};
   Relays relays_{{at_.loop, at_.config, table_, files_, workers_, at_.peers}};
   Staging staging_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, desk_, held_, cache_,
                     relays_, counters_, *this}};

@@ -14,8 +14,6 @@ WorkerTask task_of(JobState state) {
 }  // namespace
 
 void Jobs::recover() {
-  table_.on_change([this] { power_.look(); });
-  power_.look();
   const std::vector<JobKey> keys = table_.load();
   cache_.load();
   // First all workers that live, so that every place that is taken is known before the next start.

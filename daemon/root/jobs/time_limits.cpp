@@ -6,7 +6,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::uint64_t k_least_elapsed_ms = 5000;
-constexpr double k_least_left_s = 60;
+constexpr std::uint64_t k_least_left_s = 60;  // of one that is asked for: no limit is shorter
 constexpr double k_most_left_s = 1e9;
 
 }  // namespace
@@ -19,23 +19,28 @@ std::optional<std::uint64_t> seconds_left(const Progress& progress) {
   const auto rest = static_cast<double>(progress.bytes_total - progress.bytes_read);
   const double times = rest / static_cast<double>(progress.bytes_read);
   const double seconds = times * static_cast<double>(progress.elapsed_ms) / 1000;
-  if (seconds < k_least_left_s || seconds > k_most_left_s) return {};
+  if (seconds > k_most_left_s) return {};
   return static_cast<std::uint64_t>(seconds);
 }
 
-std::string TimeLimits::note(const JobRecord& record, const Progress& progress) {
+std::string TimeLimits::note(const JobRecord& record, Progress& progress) {
   const auto left = seconds_left(progress);
-  if (!left) return {};
-  const auto [found, is_new] = ends_.emplace(record.key(), 0);
-  if (is_new) {
+  auto found = ends_.find(record.key());
+  if (found == ends_.end()) {
+    if (!left || *left < k_least_left_s) return {};
+    found = ends_.emplace(record.key(), 0).first;
     queue_.push_back(record.key());
     go_on();
   }
   const std::uint64_t end = found->second;
   const std::uint64_t now = loop_.wall_s();
-  if (end == 0 || now + *left <= end) return {};
-  return "the job's time limit ends before that, in " +
-         human_duration(end > now ? 1000 * (end - now) : 0);
+  if (end == 0) return {};
+  if (now >= end) {
+    progress.bytes_total = 0;
+    return "the job's time limit has passed";
+  }
+  if (!left || now + *left <= end) return {};
+  return "the job's time limit ends before that, in " + human_duration(1000 * (end - now));
 }
 
 void TimeLimits::go_on() {

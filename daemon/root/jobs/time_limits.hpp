@@ -17,7 +17,7 @@
 namespace nodestage {
 
 // Returns how long the staging will still take at its average speed, in seconds. Empty while that
-// is a guess, or less than a minute: a time limit is not shorter.
+// is a guess.
 std::optional<std::uint64_t> seconds_left(const Progress& progress);
 
 // Slurm is asked once for each job whose staging takes minutes, one job at a time.
@@ -29,8 +29,9 @@ class TimeLimits {
   TimeLimits& operator=(const TimeLimits&) = delete;
 
   // Returns what the progress line says of a staging that will not end within the job's time limit;
-  // "" otherwise, and while Slurm has not answered.
-  std::string note(const JobRecord& record, const Progress& progress);
+  // "" otherwise, and while Slurm has not answered. After the limit, `progress` loses its total: it
+  // will not be reached.
+  std::string note(const JobRecord& record, Progress& progress);
   void forget(const JobKey& key) { ends_.erase(key); }
 
  private:

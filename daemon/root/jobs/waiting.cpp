@@ -229,7 +229,7 @@ void Waiting::add_lack(const JobRecord& record, Progress& progress) const {
 
 // What follows the figures of this node. One node of a job asks Slurm for its limit.
 std::string Waiting::others_text(const JobRecord& record, WaitScope scope,
-                                 const Progress& progress) const {
+                                 Progress& progress) const {
   std::string text = is_on_first_node(record) ? at_.limits.note(record, progress) : "";
   const std::string others = scope == WaitScope::all ? at_.talk.line(record) : "";
   if (!text.empty() && !others.empty()) text += "; ";

@@ -80,7 +80,7 @@ class Waiting {
   [[nodiscard]] Progress progress(const JobRecord& record, const Waiter& waiter) const;
   void add_lack(const JobRecord& record, Progress& progress) const;
   [[nodiscard]] std::string others_text(const JobRecord& record, WaitScope scope,
-                                        const Progress& progress) const;
+                                        Progress& progress) const;
   [[nodiscard]] WorkerStatus status_of(const JobRecord& record) const {
     return at_.workers.status(record.key(), WorkerTask::stage);
   }

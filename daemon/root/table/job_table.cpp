@@ -115,7 +115,6 @@ void JobTable::forget(const JobKey& key) {
   unsaved_.erase(key);
   since_.erase(key);
   records_.erase(key);
-  if (on_change_) on_change_();
 }
 
 void JobTable::set_state(JobRecord& record, JobState state) {
@@ -150,7 +149,6 @@ std::optional<Clock::time_point> JobTable::since(const JobKey& key) const {
 }
 
 void JobTable::save(const JobRecord& record) {
-  if (on_change_) on_change_();
   const JobKey key = record.key();
   const Status saved = journal_.save(record);
   if (saved) {

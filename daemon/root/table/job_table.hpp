@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,10 +31,6 @@ class JobTable {
   JobTable(Loop& loop, Journal& journal, Counters& counters);
   JobTable(const JobTable&) = delete;
   JobTable& operator=(const JobTable&) = delete;
-
-  // Called whenever a record was written or forgotten.
-  using OnChange = std::function<void()>;
-  void on_change(OnChange on_change) { on_change_ = std::move(on_change); }
 
   // A record keeps its address until it is forgotten.
   [[nodiscard]] const Records& all() const { return records_; }
@@ -76,7 +71,6 @@ class JobTable {
   Loop& loop_;
   Journal& journal_;
   Counters& counters_;
-  OnChange on_change_;
   Records records_;
   std::map<JobKey, Clock::time_point> since_;
   std::map<JobKey, std::string> unsaved_;  // why

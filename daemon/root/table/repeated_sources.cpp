@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::uint64_t k_day_s = 86'400;
 constexpr std::size_t k_times = 3;  // of the hint
+// Less saved is not worth a hint.
+constexpr std::uint64_t k_least_bytes = 1ULL << 30;
+constexpr std::uint64_t k_least_ms = 60'000;
 constexpr const char* k_since = "the third time in a day that a job of yours stages this here: ";
 
 bool is_directory(const ItemRecord& item) { return field_text(item.what) == "directory"; }
@@ -62,6 +65,7 @@ std::string RepeatedSources::count(const StagingJob& by, const ItemRecord& item,
   }
   if (jobs.size() < k_times) return {};
   if (is_directory(item)) return pack_hint(item);
+  if (source.again_bytes < k_least_bytes && source.again_ms < k_least_ms) return {};
   return k_since +
          ("with ,shared it would have been there at once, and have saved " +
           human_bytes(source.again_bytes)) +

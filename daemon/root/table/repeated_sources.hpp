@@ -26,7 +26,8 @@ class RepeatedSources {
   };
   // Counts an item that a job has staged; `now_s`: seconds since 1970. A job counts once for a
   // source, also with several items and if it is requeued. Returns the hint for the user,
-  // printable, with the third job of a user within a day; "" otherwise.
+  // printable, with the third job of a user within a day, if it would have saved a minute or a GiB,
+  // or is for a directory of many files; "" otherwise.
   std::string count(const StagingJob& by, const ItemRecord& item, std::uint64_t now_s);
 
  private:

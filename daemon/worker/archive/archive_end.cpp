@@ -35,9 +35,7 @@ Error other_archive(const std::string& path, const std::string& kind,
       0,
       shown(path) + ": another archive (" + kind + ") begins" + where +
           ", after the end of the first one",
-      "Only tar and cpio archives of one compression can be joined. Stage both as files of "
-      "their own" +
-          cut);
+      "Only tar archives of one compression can be joined. Stage both as files of their own" + cut);
 }
 
 Result<bool> has_junk(const Source& source, std::uint64_t offset) {

@@ -58,8 +58,6 @@ int support_format(archive* handle, Container container) {
   switch (container) {
     case Container::tar:
       return archive_read_support_format_tar(handle);
-    case Container::cpio:
-      return archive_read_support_format_cpio(handle);
     case Container::zip:
       return archive_read_support_format_zip_seekable(handle);
     case Container::seven_zip:

@@ -1,10 +1,10 @@
 // Entries that libarchive reads.
 //
-// zip, 7z, and the others of libarchive come from a file that can seek. tar and cpio come from a
-// decoded stream, and only tests use them, to compare our own readers with. Stricter than
-// libarchive: a tar without its end marker, junk between cpio entries, a wrong checksum, and an
-// entry with a password are faults. Names are the archive's own bytes, except for 7z and others
-// that have UTF-16 (libarchive also composes accents there: NFC).
+// zip, 7z, and the others of libarchive come from a file that can seek. tar comes from a decoded
+// stream, and only tests use it, to compare our own reader with. Stricter than libarchive: a tar
+// without its end marker, a wrong checksum, and an entry with a password are faults. Names are the
+// archive's own bytes, except for 7z and others that have UTF-16 (libarchive also composes accents
+// there: NFC).
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ namespace nodestage {
 // `decoder` (borrowed) returns the archive from its start.
 Result<std::unique_ptr<Entries>> open_stream_entries(Container container, Decoder& decoder);
 
-// `source` (borrowed): a file of any kind but tar and cpio. LC_CTYPE must be a UTF-8 locale for all
+// `source` (borrowed): a file of any kind but tar. LC_CTYPE must be a UTF-8 locale for all
 // but zip. `index`: that of a
 // zip if it was read already; modes and times are then taken from it (libarchive takes a time
 // before 1970 for one after 2106).

@@ -45,32 +45,6 @@ bool is_tar(std::string_view start) {
   return sum == wanted || signed_sum == wanted;
 }
 
-// The old binary form has a magic of only two bytes, so the name must look like one, too.
-bool is_binary_cpio(std::string_view start) {
-  if (start.size() < 28) return false;
-  const bool little = start.starts_with("\xc7\x71");
-  if (!little && !start.starts_with("\x71\xc7")) return false;
-  const auto word = [&](std::size_t at) {
-    const auto low = static_cast<unsigned char>(start[little ? at : at + 1]);
-    const auto high = static_cast<unsigned char>(start[little ? at + 1 : at]);
-    return static_cast<unsigned>(high << 8 | low);
-  };
-  const std::size_t name_size = word(20);
-  if (name_size < 2 || name_size > 4096) return false;
-  const std::string_view name = start.substr(26, name_size);
-  return name.find('\0') == (name.size() == name_size ? name_size - 1 : std::string_view::npos);
-}
-
-bool is_ascii_cpio(std::string_view start) {
-  const auto digits = [&](std::string_view allowed) {
-    const std::string_view fields = start.substr(6, 64);
-    return fields.size() == 64 && fields.find_first_not_of(allowed) == std::string_view::npos;
-  };
-  if (start.starts_with("070707")) return digits("01234567");
-  return (start.starts_with("070701") || start.starts_with("070702")) &&
-         digits("0123456789abcdefABCDEF");
-}
-
 }  // namespace
 
 Container recognise_container(Bytes start) {
@@ -81,7 +55,6 @@ Container recognise_container(Bytes start) {
   };
   for (const ContainerRow& row : k_containers)
     if (std::any_of(std::begin(row.magics), std::end(row.magics), has)) return row.container;
-  if (is_ascii_cpio(text) || is_binary_cpio(text)) return Container::cpio;
   return is_tar(text) ? Container::tar : Container::none;
 }
 

@@ -17,6 +17,8 @@
 
 namespace nodestage {
 
+class CompressedInput;
+
 // The number of bytes to pass to the two functions below (fewer: the file ends there).
 inline constexpr std::size_t k_magic_bytes = 16;
 
@@ -42,6 +44,8 @@ class Codec {
   Codec& operator=(const Codec&) = delete;
   virtual ~Codec() = default;
 
+  // For a codec that takes its input by itself, and so consumes nothing of `in`. Borrowed.
+  virtual void read_from(CompressedInput&) {}
   // Call it before each frame.
   virtual Status begin_frame() = 0;
   // `in` is empty only at the end of the file. A step that consumes and produces nothing needs more

@@ -50,7 +50,7 @@ inline constexpr CodecRow k_codecs[] = {
     {Coding::lz4, make_lz4_codec, lz4_version, nullptr, true},
     {Coding::compress, make_compress_codec, nullptr, begins_compress},
     {Coding::lzma, make_lzma_codec, lzma_version, begins_lzma},
-    {Coding::lzip, make_lzip_codec, lzma_version},
+    {Coding::lzip, make_lzip_codec},
 };
 
 constexpr const CodecRow& codec_of(Coding coding) {

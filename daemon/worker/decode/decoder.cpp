@@ -4,7 +4,6 @@
 
 #include "daemon/worker/basis/thread_group.hpp"
 #include "daemon/worker/decode/frame_reader.hpp"
-#include "daemon/worker/decode/gzip_index.hpp"
 #include "daemon/worker/decode/start_decoding.hpp"
 
 namespace nodestage {
@@ -55,8 +54,7 @@ Result<Bytes> Decoder::peek_decoded() {
 }
 
 Status Decoder::start() {
-  TRY_ASSIGN(decoding_,
-             start_decoding(*source_, std::exchange(first_, {}), coding_, limits_, index_));
+  TRY_ASSIGN(decoding_, start_decoding(*source_, std::exchange(first_, {}), coding_, limits_));
   return {};
 }
 
@@ -72,8 +70,6 @@ Result<Slice> Decoder::next() {
   if (block && block->empty()) junk_at_ = decoding_->junk_at();
   return block;
 }
-
-std::string Decoder::index_note() const { return index_ != nullptr ? index_->note() : ""; }
 
 Status Decoder::drain() {
   if (coding_ == Coding::plain) return {};

@@ -8,8 +8,6 @@
 //   gzip    members with a size field (bgzip)      0.1 MiB per thread
 //           other members, in pieces of up to      1.5 MiB and 3 blocks per piece, and 0.5 MiB per
 //           1 MiB, if the file is large            thread
-//           with an index (gzip_index.hpp),    2.5 MiB and its blocks per piece, and 0.5 MiB per
-//           what lies between its places       thread
 //   zstd    frames of at most a third of the       the window and 0.3 MiB per thread; a larger
 //           memory, with a window up to 8 MiB      window (at most 128 MiB) for one thread
 //   bzip2   blocks                                 4.7 MiB per thread
@@ -30,8 +28,6 @@
 #include "daemon/worker/read/source.hpp"
 
 namespace nodestage {
-
-class GzipIndex;
 
 // How many slices of different blocks consumers may hold. With more, next() may wait forever.
 inline constexpr std::size_t k_decoder_blocks_held = 16;
@@ -55,13 +51,6 @@ class Decoder {
  public:
   // Recognizes the coding from the first MiB. The source is borrowed. Starts no thread yet.
   static Result<Decoder> open(Source& source, const DecoderLimits& limits = {});
-
-  // Only before the first next(). An index that does not fit is dropped, and one thread decodes
-  // what follows.
-  void use(std::shared_ptr<GzipIndex> index) { index_ = std::move(index); }
-  // At the end: why the index was dropped; empty if it was not.
-  [[nodiscard]] std::string index_note() const;
-  [[nodiscard]] bool has_index() const { return index_ != nullptr; }
 
   // The next block, of at most 4 MiB. Its size is a multiple of 512 bytes, except for the last one.
   // Empty at the end. A fault comes after everything that was decoded before it, and is repeated.
@@ -106,7 +95,6 @@ class Decoder {
   Coding coding_ = Coding::plain;
   std::vector<Slice> first_;  // of the file, read to recognize the coding
   std::vector<std::byte> peeked_;
-  std::shared_ptr<GzipIndex> index_;    // null: none
   std::unique_ptr<Decoding> decoding_;  // null before the first next()
   Status fault_;
   std::optional<std::uint64_t> junk_at_;

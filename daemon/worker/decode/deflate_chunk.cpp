@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "daemon/worker/decode/indexed_chunk.hpp"
-
 namespace nodestage {
 namespace {
 
@@ -37,15 +35,6 @@ bool DeflateChunk::decode(Bytes data, std::uint64_t limit, std::vector<Part::Blo
     from = begin_.bit + 1;
   }
   return false;
-}
-
-bool DeflateChunk::decode_stretch(const GzipStretch& stretch, Bytes data,
-                                  std::vector<Part::Block> blocks) {
-  blocks_ = std::move(blocks);
-  window_ = stretch.window;
-  begin_ = {stretch.begin % 8, 0};
-  at_.bit = stretch.end - stretch.begin / 8 * 8;
-  return inflate_stretch(stretch, data, blocks_);
 }
 
 // False: not even one block.
@@ -117,11 +106,6 @@ std::size_t DeflateChunk::filled() const {
 }
 
 std::optional<std::vector<Part::Block>> DeflateChunk::resolve(Bytes window) {
-  if (!window_.empty()) {
-    if (!std::equal(window.begin(), window.end(), window_.begin(), window_.end()))
-      return std::nullopt;
-    return std::move(blocks_);
-  }
   window = window.last(std::min(window.size(), k_window));
   const std::size_t unknown = k_window - window.size();
   const std::size_t end = k_window + filled();

@@ -13,7 +13,6 @@
 #include "daemon/worker/decode/deflate_blocks.hpp"
 #include "daemon/worker/decode/deflate_marks.hpp"
 #include "daemon/worker/decode/deflate_search.hpp"
-#include "daemon/worker/decode/gzip_index.hpp"
 #include "daemon/worker/decode/ordered_parts.hpp"
 
 namespace nodestage {
@@ -27,10 +26,6 @@ class DeflateChunk {
   // `most_marks` runs of bytes that are not known), or `stop` was set.
   bool decode(Bytes data, std::uint64_t limit, std::vector<Part::Block> blocks,
               std::size_t most_marks, const std::atomic<bool>& stop);
-
-  // Instead: what lies between two places of an index. `data` begin with the byte of the first one.
-  // It counts only if its window is that of resolve(). False: nothing was decoded.
-  bool decode_stretch(const GzipStretch& stretch, Bytes data, std::vector<Part::Block> blocks);
 
   // Where it began and ended, in bits. It may begin at any of `zeros_before` bits before.
   [[nodiscard]] const BlockStart& begin() const { return begin_; }
@@ -72,7 +67,6 @@ class DeflateChunk {
   bool is_given_up_ = false;
   std::size_t ends_ = 0;  // of blocks, seen so far
   std::uint64_t headers_ = 0;
-  std::vector<std::byte> window_;  // before a stretch; else empty
 };
 
 }  // namespace nodestage

@@ -60,7 +60,8 @@ std::size_t FrameReader::step(std::span<std::byte> out) {
   const auto step = decode(in, out);
   if (!step) return failed(step.error(), codec_->before_fault().produced);
   if (step->consumed == 0 && step->produced == 0 && !step->frame_ended) {
-    if (in.empty()) return failed(faults_.cut_off(input_.offset()));
+    if (const auto held = input_.ensure(1); !held) return failed(held.error());
+    if (input_.front().empty()) return failed(faults_.cut_off(input_.offset()));
     return failed(faults_.damaged_at(input_.offset(), "its end cannot be found"));
   }
   input_.skip(step->consumed);

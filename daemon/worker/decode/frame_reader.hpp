@@ -18,7 +18,9 @@ class FrameReader {
  public:
   FrameReader(CompressedInput& input, Coding coding, std::unique_ptr<Codec> codec,
               const DecodeFaults& faults)
-      : input_(input), coding_(coding), codec_(std::move(codec)), faults_(faults) {}
+      : input_(input), coding_(coding), codec_(std::move(codec)), faults_(faults) {
+    codec_->read_from(input_);
+  }
 
   // Between frames: whether another one follows. If so, the input is at its start.
   Result<bool> find_frame();

@@ -12,9 +12,8 @@ class GzipPart final : public Part {
   void work() override {
     if (!is_chunk_wanted) return;
     const std::uint64_t limit = 8 * (end - begin);
-    has_chunk = stretch ? chunk.decode_stretch(*stretch, data.bytes(), std::move(memory))
-                        : chunk.decode(data.bytes(), limit, std::move(memory),
-                                       parts_.sizes().marks_of_chunk, parts_.is_stopped());
+    has_chunk = chunk.decode(data.bytes(), limit, std::move(memory), parts_.sizes().marks_of_chunk,
+                             parts_.is_stopped());
     memory.clear();
   }
   void go_on() override { parts_.go_on(*this); }
@@ -31,7 +30,6 @@ class GzipPart final : public Part {
   std::uint64_t end = 0;
   Slice data;  // what lies there, and some of what follows
   std::vector<Block> memory;
-  std::optional<GzipStretch> stretch;  // by an index: all that lies there
   bool is_chunk_wanted = false;
   unsigned pauses = 0;  // before it was made
   bool is_last = false;
@@ -53,11 +51,9 @@ constexpr unsigned k_most_parts_without = 4096;
 
 }  // namespace
 
-GzipParts::GzipParts(std::unique_ptr<DecodeStore> store, GzipSizes sizes, std::size_t parts,
-                     std::shared_ptr<GzipIndex> index)
+GzipParts::GzipParts(std::unique_ptr<DecodeStore> store, GzipSizes sizes, std::size_t parts)
     : store_(std::move(store)),
       sizes_(sizes),
-      index_(std::move(index)),
       pieces_(sizes.chunk + sizes.beyond(), parts),
       chunk_(sizes.chunk),
       input_(0, [this] { return pull(); }),
@@ -78,7 +74,9 @@ std::unique_ptr<Part> GzipParts::make() {
   auto part = std::make_unique<GzipPart>(*this);
   CompressedInput& input = store_->input;
   part->begin = input.offset();
-  const std::size_t wanted = choose_own(*part);
+  const std::size_t wanted = chunk_;
+  // The first bytes are a header, from which the consumer begins.
+  part->is_chunk_wanted = part->begin > 0;
   if (read_fault_) {
     const auto held = input.ensure(wanted + sizes_.beyond());
     if (!held) read_fault_ = held.error();
@@ -100,26 +98,12 @@ std::unique_ptr<Part> GzipParts::make() {
     --parts_without_;
     part->is_chunk_wanted = false;
   }
-  const std::size_t blocks =
-      part->stretch ? (part->stretch->data - 1) / store_->block_bytes + 1 : sizes_.blocks_of_chunk;
-  for (std::size_t i = 0; part->is_chunk_wanted && i < blocks; ++i) {
+  for (std::size_t i = 0; part->is_chunk_wanted && i < sizes_.blocks_of_chunk; ++i) {
     part->memory.push_back({store_->pool.take(), 0});
     if (part->memory.back().buffer.owner != nullptr) continue;
     return stopped_part(std::move(part));
   }
   return part;
-}
-
-// How many bytes of the file are the part's.
-std::size_t GzipParts::choose_own(GzipPart& part) {
-  // The first bytes are a header, from which the consumer begins.
-  part.is_chunk_wanted = part.begin > 0;
-  if (index_ == nullptr) return chunk_;
-  auto piece =
-      index_->piece_at(part.begin, sizes_.chunk, sizes_.blocks_of_chunk * store_->block_bytes);
-  part.stretch = std::move(piece.stretch);
-  part.is_chunk_wanted = part.stretch.has_value();
-  return piece.size;
 }
 
 std::unique_ptr<Part> GzipParts::stopped_part(std::unique_ptr<GzipPart> part) {
@@ -227,7 +211,6 @@ void GzipParts::learn(bool is_too_large, std::size_t filled) {
 void GzipParts::miss(GzipPart& part) {
   part.is_done = true;
   if (!part.is_chunk_wanted) return;
-  if (index_ != nullptr) index_->drop();
   if (part.chunk.is_too_large()) learn(true, SIZE_MAX);
   count_loss(part);
 }

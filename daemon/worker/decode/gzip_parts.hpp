@@ -31,20 +31,15 @@ struct GzipSizes {
   std::size_t marks_of_chunk = SIZE_MAX;
   // With more decoded bytes for each compressed one, ISA-L is faster.
   double growth = std::numeric_limits<double>::infinity();
-  bool is_indexed = false;
-  // How far a part may look for the end of its last block. By an index, that is known.
-  [[nodiscard]] std::size_t beyond() const {
-    return is_indexed ? 1 : std::max(chunk / 4, std::size_t{64} * 1024);
-  }
+  // How far a part may look for the end of its last block.
+  [[nodiscard]] std::size_t beyond() const { return std::max(chunk / 4, std::size_t{64} * 1024); }
 };
 
 class GzipParts final : public PartMaker {
  public:
   // `parts`: how many there are at a time, with that of the consumer. The store's input must hold a
-  // chunk and what lies beyond it at a time. With an index, chunks are what lies between its
-  // places, and are decoded without a search.
-  GzipParts(std::unique_ptr<DecodeStore> store, GzipSizes sizes, std::size_t parts,
-            std::shared_ptr<GzipIndex> index = nullptr);
+  // chunk and what lies beyond it at a time.
+  GzipParts(std::unique_ptr<DecodeStore> store, GzipSizes sizes, std::size_t parts);
 
   // By any thread.
   std::unique_ptr<Part> make() override;
@@ -67,7 +62,6 @@ class GzipParts final : public PartMaker {
     std::uint64_t size;
   };
 
-  std::size_t choose_own(GzipPart& part);
   static std::unique_ptr<Part> stopped_part(std::unique_ptr<GzipPart> part);
   Result<Slice> pull();
   bool join(GzipPart& part);
@@ -83,9 +77,8 @@ class GzipParts final : public PartMaker {
 
   const std::unique_ptr<DecodeStore> store_;
   const GzipSizes sizes_;
-  const std::shared_ptr<GzipIndex> index_;  // or null
-  BufferPool pieces_;                       // of the file
-  bool is_made_ = false;                    // the last part
+  BufferPool pieces_;     // of the file
+  bool is_made_ = false;  // the last part
   Status read_fault_;
 
   // Set by the consumer, read by the maker.

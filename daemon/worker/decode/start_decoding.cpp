@@ -5,7 +5,6 @@
 
 #include "daemon/worker/decode/bzip2_parts.hpp"
 #include "daemon/worker/decode/codecs.hpp"
-#include "daemon/worker/decode/gzip_index.hpp"
 #include "daemon/worker/decode/gzip_parts.hpp"
 #include "daemon/worker/decode/part_decoding.hpp"
 
@@ -22,9 +21,6 @@ constexpr std::size_t k_gzip_bytes_of_mark = 64;  // compressed ones, on average
 constexpr std::size_t k_gzip_thread = k_mib / 2;  // its decoder's tables and windows
 constexpr std::size_t k_gzip_parts_more = 3;      // than threads: made, joined, and one to spare
 constexpr std::size_t k_gzip_sample = k_mib / 8;
-// Between two places of an index: somewhat more than their usual distance.
-constexpr std::size_t k_indexed_chunk = 5 * k_mib / 2;
-constexpr std::size_t k_indexed_parts_more = 2;
 // From how many threads on, and up to which growth, chunks pay. They take a twelfth more processor
 // time than ISA-L for data that hardly compress, and several times as much for text.
 constexpr unsigned k_least_gzip_threads = 2;
@@ -74,14 +70,12 @@ struct Shares {
 
 class Start {
  public:
-  Start(const Source& source, std::vector<Slice> first, Coding coding, const DecoderLimits& limits,
-        std::shared_ptr<GzipIndex> index)
+  Start(const Source& source, std::vector<Slice> first, Coding coding, const DecoderLimits& limits)
       : source_(source),
         first_(std::move(first)),
         coding_(coding),
         threads_(std::max(limits.threads, 1U)),
         gzip_chunk_(limits.gzip_chunk),
-        index_(std::move(index)),
         memory_(std::max(limits.memory, 32 * k_mib)),
         // A bzip2 block has up to 900,000 bytes and should be decoded by one thread.
         shares_(memory_, coding == Coding::bzip2 ? k_mib : k_mib / 2) {}
@@ -89,10 +83,7 @@ class Start {
   Result<std::unique_ptr<Decoding>> run() {
     if (coding_ == Coding::plain) return plain();
     if (coding_ == Coding::bzip2 && threads_ > 1) return bzip2();
-    if (coding_ == Coding::gzip && may_be_indexed())
-      return gzip(indexed_sizes(), k_indexed_parts_more);
-    index_.reset();
-    if (coding_ == Coding::gzip && may_be_in_chunks()) return gzip(gzip_sizes(), k_gzip_parts_more);
+    if (coding_ == Coding::gzip && may_be_in_chunks()) return gzip();
     const std::size_t blocks = k_serial_depth * shares_.block_bytes;
     auto codec = make_codec(coding_, {threads_, shares_.rest - std::min(shares_.rest, blocks)});
     const auto make_whole = codec_of(coding_).make_whole;
@@ -138,18 +129,12 @@ class Start {
             k_most_growth};
   }
 
-  [[nodiscard]] GzipSizes indexed_sizes() const {
-    GzipSizes sizes{k_indexed_chunk, (k_indexed_chunk - 1) / shares_.block_bytes + 1, 0};
-    sizes.is_indexed = true;
-    return sizes;
-  }
-
   // As many as the memory allows.
-  [[nodiscard]] unsigned gzip_threads(const GzipSizes& sizes, std::size_t parts_more) const {
+  [[nodiscard]] unsigned gzip_threads(const GzipSizes& sizes) const {
     const std::size_t marks = std::min(sizes.marks_of_chunk, sizes.chunk);
     const std::size_t part = sizes.chunk + sizes.beyond() + marks * sizeof(DeflateMarks::Run) +
                              sizes.blocks_of_chunk * shares_.block_bytes;
-    const std::size_t more = std::min(shares_.rest, parts_more * part);
+    const std::size_t more = std::min(shares_.rest, k_gzip_parts_more * part);
     const std::size_t most = (shares_.rest - more) / (part + k_gzip_thread);
     return static_cast<unsigned>(std::min<std::size_t>(threads_, most));
   }
@@ -157,17 +142,12 @@ class Start {
   // One gzip stream, by several threads.
   [[nodiscard]] bool may_be_in_chunks() const {
     const bool is_test = gzip_chunk_ > 0;
-    if (!Inflater::can_begin_between() ||
-        gzip_threads(gzip_sizes(), k_gzip_parts_more) < k_least_gzip_threads ||
+    if (!Inflater::can_begin_between() || gzip_threads(gzip_sizes()) < k_least_gzip_threads ||
         source_.size() < 4 * gzip_sizes().chunk)
       return false;
     return !has_whole_members() && (is_test || grows_little());
   }
-  [[nodiscard]] bool may_be_indexed() const {
-    return index_ != nullptr && Inflater::can_begin_between() &&
-           gzip_threads(indexed_sizes(), k_indexed_parts_more) > 1 && !has_whole_members();
-  }
-  // Members of which the sizes are known need neither a search nor an index.
+  // Members of which the sizes are known need no search.
   [[nodiscard]] bool has_whole_members() const {
     CompressedInput input = first_input();
     return codec_of(coding_).make_whole(1)->may_begin(input);
@@ -194,11 +174,12 @@ class Start {
     return static_cast<double>(decoded) <= k_most_growth * static_cast<double>(input.offset());
   }
 
-  Result<std::unique_ptr<Decoding>> gzip(const GzipSizes& sizes, std::size_t parts_more) {
-    const unsigned threads = gzip_threads(sizes, parts_more);
-    const std::size_t depth = threads + parts_more - 1;
+  Result<std::unique_ptr<Decoding>> gzip() {
+    const GzipSizes sizes = gzip_sizes();
+    const unsigned threads = gzip_threads(sizes);
+    const std::size_t depth = threads + k_gzip_parts_more - 1;
     TRY_ASSIGN(auto from, store((depth + 1) * sizes.blocks_of_chunk));
-    auto parts = std::make_unique<GzipParts>(std::move(from), sizes, depth + 2, std::move(index_));
+    auto parts = std::make_unique<GzipParts>(std::move(from), sizes, depth + 2);
     return PartDecoding::start(std::move(parts), threads, depth);
   }
 
@@ -215,7 +196,6 @@ class Start {
   const Coding coding_;
   const unsigned threads_;
   const std::size_t gzip_chunk_;
-  std::shared_ptr<GzipIndex> index_;
   const std::size_t memory_;
   const Shares shares_;
 };
@@ -223,9 +203,8 @@ class Start {
 }  // namespace
 
 Result<std::unique_ptr<Decoding>> start_decoding(const Source& source, std::vector<Slice> first,
-                                                 Coding coding, const DecoderLimits& limits,
-                                                 std::shared_ptr<GzipIndex> index) {
-  return Start(source, std::move(first), coding, limits, std::move(index)).run();
+                                                 Coding coding, const DecoderLimits& limits) {
+  return Start(source, std::move(first), coding, limits).run();
 }
 
 }  // namespace nodestage

@@ -6,9 +6,8 @@
 namespace nodestage {
 
 // `first`: the source's blocks up to its position(). The source is borrowed. A fault: no thread
-// could be started. `index`: of the source, or null; it is used where that is faster.
+// could be started.
 Result<std::unique_ptr<Decoding>> start_decoding(const Source& source, std::vector<Slice> first,
-                                                 Coding coding, const DecoderLimits& limits,
-                                                 std::shared_ptr<GzipIndex> index);
+                                                 Coding coding, const DecoderLimits& limits);
 
 }  // namespace nodestage

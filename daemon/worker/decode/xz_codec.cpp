@@ -1,4 +1,4 @@
-#include "daemon/worker/decode/xz_codec.hpp"
+#include <lzma.h>
 
 #include <bit>
 #include <string>
@@ -10,6 +10,40 @@ namespace {
 
 // What a decoder with a dictionary of k_max_window takes in addition to it.
 constexpr std::uint64_t k_beside_window = 4ULL << 20;
+
+// One call of a decoder of liblzma.
+struct LzmaStep {
+  std::size_t consumed;
+  std::size_t produced;
+  lzma_ret status;
+
+  [[nodiscard]] bool is_right() const {
+    return status == LZMA_OK || status == LZMA_STREAM_END || status == LZMA_BUF_ERROR;
+  }
+};
+
+LzmaStep run_lzma(lzma_stream& stream, Bytes in, std::span<std::byte> out) {
+  stream.next_in = reinterpret_cast<const std::uint8_t*>(in.data());
+  stream.avail_in = in.size();
+  stream.next_out = reinterpret_cast<std::uint8_t*>(out.data());
+  stream.avail_out = out.size();
+  const lzma_ret status = lzma_code(&stream, in.empty() ? LZMA_FINISH : LZMA_RUN);
+  return {in.size() - stream.avail_in, out.size() - stream.avail_out, status};
+}
+
+// The cause of a wrong status.
+Error lzma_fault(std::string_view coding, lzma_ret status) {
+  switch (status) {
+    case LZMA_MEM_ERROR:
+      return {ENOMEM, "no memory"};
+    case LZMA_MEMLIMIT_ERROR:
+      return {ENOMEM, "its dictionary is too large"};
+    case LZMA_OPTIONS_ERROR:
+      return {0, std::string(coding) + ": an unknown option"};
+    default:
+      return {0, std::string(coding) + " data or checksum"};
+  }
+}
 
 // What the codecs of both formats do alike.
 class LzmaCodec : public Codec {
@@ -76,28 +110,6 @@ class Lzma final : public LzmaCodec {
 };
 
 }  // namespace
-
-LzmaStep run_lzma(lzma_stream& stream, Bytes in, std::span<std::byte> out) {
-  stream.next_in = reinterpret_cast<const std::uint8_t*>(in.data());
-  stream.avail_in = in.size();
-  stream.next_out = reinterpret_cast<std::uint8_t*>(out.data());
-  stream.avail_out = out.size();
-  const lzma_ret status = lzma_code(&stream, in.empty() ? LZMA_FINISH : LZMA_RUN);
-  return {in.size() - stream.avail_in, out.size() - stream.avail_out, status};
-}
-
-Error lzma_fault(std::string_view coding, lzma_ret status) {
-  switch (status) {
-    case LZMA_MEM_ERROR:
-      return {ENOMEM, "no memory"};
-    case LZMA_MEMLIMIT_ERROR:
-      return {ENOMEM, "its dictionary is too large"};
-    case LZMA_OPTIONS_ERROR:
-      return {0, std::string(coding) + ": an unknown option"};
-    default:
-      return {0, std::string(coding) + " data or checksum"};
-  }
-}
 
 std::unique_ptr<Codec> make_xz_codec(CodecLimits limits) { return std::make_unique<Xz>(limits); }
 

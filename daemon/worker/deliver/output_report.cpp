@@ -36,6 +36,10 @@ OutputReport::OutputReport(int status_fd, std::size_t index, const OutputItem& i
   publish();
 }
 
+void OutputReport::name_target(const std::string& path) {
+  set_field(record_.destination, shown(path, sizeof record_.destination - 1));
+}
+
 void OutputReport::begin(std::string_view what, std::string_view destination) {
   started_ = Clock::now();
   record_.begun_ms = wall_ms(started_);

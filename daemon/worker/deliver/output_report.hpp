@@ -23,6 +23,8 @@ class OutputReport {
   OutputReport(int status_fd, std::size_t index, const OutputItem& item, RateLimit* rate = nullptr);
 
   void begin(std::string_view what, std::string_view destination);
+  // Of an item that may not begin: the target with its patterns expanded.
+  void name_target(const std::string& path);
   // Forgets what was found of all entries, which are looked at once more.
   void begin_again();
   // The same, and nothing has been delivered.

@@ -62,7 +62,9 @@ Result<OutputSource> find_output_source(const JobTree& job, const std::string& s
     result.paths = {path};
     return result;
   }
-  if (!is_glob(path)) return result;
+  const auto link = job.find({path, LastLink::keep});
+  result.is_dangling = link && link->kind == JobPlace::Kind::there;
+  if (result.is_dangling || !is_glob(path)) return result;
   return expand(job, path);
 }
 

@@ -24,6 +24,8 @@ struct OutputSource {
   std::vector<std::string> changed = {};
   // Of `matches`: the names that the source's braces stand for of which there is nothing.
   std::vector<std::string> absent = {};
+  // Of `missing`: there is a link of that name, which leads to nothing.
+  bool is_dangling = false;
 };
 
 // A name that exists literally is used as it is; links are followed as long as they stay in the job

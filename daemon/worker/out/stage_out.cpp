@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/text/human.hpp"
+#include "common/text/name_pattern.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/budget/rate_limit.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
@@ -16,6 +17,7 @@
 #include "daemon/worker/out/deliver_output.hpp"
 #include "daemon/worker/out/missing_outputs.hpp"
 #include "daemon/worker/out/output_source.hpp"
+#include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/out/push.hpp"
 #include "daemon/worker/out/recover_output.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
@@ -125,6 +127,8 @@ void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, co
   const MissingOutputs missing = find_missing(request, order, job);
   const bool is_kept = keeps_left(missing, order, job);
   for (std::size_t i = 0; i < reports.size(); ++i) {
+    if (const auto target = expand_pattern(request.outputs[i].target, pattern_facts(order)))
+      reports[i].name_target(*target);
     if ((order.delivered >> i & 1) != 0) {
       reports[i].skip(k_delivered_before);
     } else if (!ran) {

@@ -235,6 +235,7 @@ std::string left_out_note(const OutputSource& source) {
 }
 
 std::string nothing_note(const std::string& source, const OutputSource& found) {
+  if (found.is_dangling) return source + ": a link to what does not exist, in the job's directory";
   if (found.unchanged.empty()) return source + ": nothing of that name in the job's directory";
   return source + ": matches only what was staged and is unchanged (" +
          shown_names(found.unchanged) + ") in the job's directory";

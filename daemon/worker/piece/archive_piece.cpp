@@ -7,7 +7,6 @@
 #include "common/text/path_names.hpp"
 #include "daemon/worker/archive/archive_end.hpp"
 #include "daemon/worker/archive/archive_entries.hpp"
-#include "daemon/worker/archive/cpio_entries.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/archive/tar_entries.hpp"
@@ -70,8 +69,6 @@ Result<std::unique_ptr<Entries>> ArchivePiece::entries_of_container() {
       break;
     case Container::tar:
       return open_tar_entries(*decoder_, wanted.eof);
-    case Container::cpio:
-      return open_cpio_entries(*decoder_);
     case Container::zip:
       return open_zip_entries(*source);
     case Container::seven_zip:
@@ -160,7 +157,6 @@ Status ArchivePiece::build(const PiecePlace& place) {
 // Takes notes of what follows the archive, if it is no other archive.
 Status ArchivePiece::look_behind() {
   add_note(entries_->note());
-  add_note(decoder_->index_note());
   bool is_junk = entries_->contents() != nullptr && entries_->contents()->has_junk();
   if (const auto at = decoder_->junk_at()) {
     TRY_ASSIGN(is_junk, has_junk(*source, *at));

@@ -29,8 +29,6 @@ class ArchivePiece : public PieceForm {
 
   [[nodiscard]] Container container() const { return container_; }
   [[nodiscard]] Coding coding() const { return decoder_->coding(); }
-  // Whether an index says where threads can begin. It may not fit.
-  [[nodiscard]] bool has_index() const { return decoder_->has_index(); }
   // The blocks of an xz file; 0 if unknown.
   [[nodiscard]] std::uint64_t xz_blocks() const { return xz_blocks_of(*source); }
 

@@ -1,7 +1,7 @@
 // How much of the local disk a source will take, before it is written.
 //
 //  - zip (by its index) and plain files: exact
-//  - plain tar and cpio: the archive's size
+//  - plain tar: the archive's size
 //  - other compressed formats: what they record of their content (gzip's last field, xz's index,
 //    zstd's seek table or first frame), otherwise twice the source's size
 // A directory is not walked, since that would burden the shared file system as much as the copy

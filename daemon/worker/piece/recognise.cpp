@@ -12,7 +12,6 @@
 #include "common/text/path_names.hpp"
 #include "daemon/worker/archive/zip_index.hpp"
 #include "daemon/worker/archive/zip_record.hpp"
-#include "daemon/worker/decode/gzip_index.hpp"
 
 namespace nodestage {
 namespace {
@@ -100,7 +99,6 @@ class Recognition {
   Status check_zip_part() const;
   Result<std::string> checkpoint_inside();
   void note_copied();
-  void find_index();
   [[nodiscard]] Error not_an_archive() const;
   [[nodiscard]] Error unreadable_kind() const;
 
@@ -128,8 +126,6 @@ Result<Recognised> Recognition::run() {
   } else if (!must_be_archive() && !wanted_.is_by_content) {
     note_copied();
     found_.container = Container::none;
-  } else {
-    find_index();
   }
   return std::move(found_);
 }
@@ -214,13 +210,6 @@ void Recognition::note_copied() {
                 "), but its name is not that of one; extract=yes extracts it";
 }
 
-void Recognition::find_index() {
-  if (found_.decoder->coding() != Coding::gzip || limits_.threads < 2) return;
-  GzipIndex::Found beside = GzipIndex::beside(source_);
-  found_.decoder->use(std::move(beside.index));
-  found_.note = std::move(beside.note);
-}
-
 Error Recognition::not_an_archive() const {
   const std::string look = "Look at it with: file " + shell_word(shown(path_));
   if (!claims_archive())
@@ -231,13 +220,24 @@ Error Recognition::not_an_archive() const {
 }
 
 Error Recognition::unreadable_kind() const {
-  const std::string program(name_->program);
+  const std::string name = shown(default_destination(path_));
+  std::string directory = "DIR";
+  std::string advice =
+      "Extract it once with " + std::string(name_->program) + ", and pack it again";
+  if (name_->program == "cpio") {
+    const std::string_view test = row_of(found_.decoder->coding()).test;  // "gzip -t"
+    const std::string file = shell_word(shown(path_));
+    const std::string extract = " cpio -idm -D " + (directory = shell_word(name));
+    advice = "Make a tar of it once: mkdir " + directory + " && " +
+             (test.ends_with(" -t")
+                  ? std::string(test.substr(0, test.size() - 1)) + "dc " + file + " |" + extract
+                  : extract.substr(1) + " < " + file);
+  }
   return fault(0,
                shown(path_) + ": archives of the kind " + std::string(name_->suffix) +
                    " cannot be extracted here",
-               "Extract it once with " + program + ", and pack it again: nodestage pack DIR -o " +
-                   shell_word(shown(default_destination(path_)) + ".tar.zst") +
-                   " (extract=no copies it as it is)");
+               advice + (directory == "DIR" ? ": " : "; ") + "nodestage pack " + directory +
+                   " -o " + shell_word(name + ".tar.zst") + " (extract=no copies it as it is)");
 }
 
 }  // namespace

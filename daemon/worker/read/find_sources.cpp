@@ -2,13 +2,10 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <unordered_set>
 #include <utility>
 
-#include "common/text/archive_names.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -54,22 +51,6 @@ Status add_matches(GlobWalk& walk, const std::string& name) {
   return fault(ENOENT, shown(name) + ": no file matches", "Check it: ls -d " + shown(name));
 }
 
-// The index of a gzip archive that matches, too, is no source of its own.
-std::vector<std::string> without_indexes(std::vector<std::string> paths) {
-  const std::unordered_set<std::string> all(paths.begin(), paths.end());
-  paths.erase(std::remove_if(paths.begin(), paths.end(),
-                             [&all](const std::string& path) {
-                               const std::string_view end = k_gzip_index_suffix;
-                               if (!path.ends_with(end)) return false;
-                               const std::string file = path.substr(0, path.size() - end.size());
-                               const ArchiveName* name = archive_name(file);
-                               return name != nullptr && name->coding == Coding::gzip &&
-                                      all.count(file) > 0;
-                             }),
-              paths.end());
-  return paths;
-}
-
 }  // namespace
 
 Result<FoundSources> find_sources(const std::string& source,
@@ -85,7 +66,7 @@ Result<FoundSources> find_sources(const std::string& source,
   GlobWalk walk;
   walk.leave_out(std::move(excludes));
   for (const std::string& name : *names) TRY(add_matches(walk, name));
-  return FoundSources{without_indexes(walk.take_matches()), true, walk.specials()};
+  return FoundSources{walk.take_matches(), true, walk.specials()};
 }
 
 }  // namespace nodestage

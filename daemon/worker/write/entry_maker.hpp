@@ -73,7 +73,7 @@ class EntryMaker {
   Result<Fd> create(const std::string& parent, const NewEntry& entry);
   Status complete(Fd file, const std::string& path, const NewEntry& entry, std::uint64_t end) const;
 
-  // Opens the existing file and empties it: cpio has the data with the last of a file's names.
+  // Opens the existing file and empties it: a tar may have the data with a later name of a file.
   // Creates a new file if the name is a link to something else, which the first name may have
   // become. No descriptor: it was left out.
   Result<Fd> create_again(const std::string& parent, const NewEntry& entry);

@@ -104,7 +104,7 @@ Status TreeWriter::write_part(std::uint64_t offset, Slice data) {
   return submit(std::move(task));
 }
 
-// cpio (newc) has the data with the last of a file's names, which may be the first one again.
+// A tar may have the data with a later name of a file, which may be the first one again.
 Status TreeWriter::write_late(std::uint64_t offset, const Slice& data) {
   NewEntry entry = *new_;
   TRY(settle());

@@ -5,7 +5,7 @@ REFERENCE=$SLURM_TMPDIR/reference
 seven_zip=$(command -v 7z || command -v 7zz) # by package: p7zip-full or 7zip
 
 # check [--ignore=...] [--umasked] NAME CMD...: runs CMD in an empty directory and compares it with
-# $SLURM_TMPDIR/NAME. --ignore: see tree.py. --umasked: CMD ignores the umask (cpio, unzip), so it is
+# $SLURM_TMPDIR/NAME. --ignore: see tree.py. --umasked: CMD ignores the umask (unzip), so it is
 # applied to what it made.
 check() {
     local options=() umasked=0
@@ -52,7 +52,7 @@ for folder, directories, files in os.walk(sys.argv[1], topdown=False):
 PYTHON
 }
 
-# unpack_stream FILE: a tar or cpio in whatever compression.
+# unpack_stream FILE: a tar in whatever compression.
 unpack_stream() {
     local tar_notes='in the future|implausibly old'
     case $(coding_of "$1") in
@@ -62,14 +62,7 @@ unpack_stream() {
     xz) xz -dc "$1" ;;
     zst) zstd -dcq "$1" ;;
     lz4) lz4 -dcq "$1" ;;
-    esac | case $1 in
-    *.cpio*)
-        cpio -idm --quiet
-        # GNU cpio makes the hard links at its end, when their directory has its time already.
-        touch -d "@$(stat -c %Y ~/tree/links/below)" links/below
-        ;;
-    *) tar xf - 2> >(grep -vE "$tar_notes" >&2) ;;
-    esac
+    esac | tar xf - 2> >(grep -vE "$tar_notes" >&2)
 }
 
 coding_of() {

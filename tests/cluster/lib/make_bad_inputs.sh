@@ -35,11 +35,10 @@ tar cf - content | bzip2 >good.tar.bz2
 tar cf - content | xz -0 >good.tar.xz
 tar cf - content | zstd -q --check >good.tar.zst
 tar cf - content | lz4 -q >good.tar.lz4
-find content | cpio -o -H newc --quiet >good.cpio
 zip -qr0 good.zip content
 "$seven_zip" a -bd good.7z content >/dev/null
 
-for suffix in tar tar.gz tar.bz2 tar.xz tar.zst tar.lz4 cpio zip 7z; do
+for suffix in tar tar.gz tar.bz2 tar.xz tar.zst tar.lz4 zip 7z; do
     cut_in_half good.$suffix cut.$suffix
 done
 # Cut between two entries: only the missing end mark tells. A header and 200,000 bytes in blocks.

@@ -23,20 +23,6 @@ tar_of() {
     compress "$1.tar" "$1" tar
 }
 
-# names_of EXCLUDED...: NUL-terminated, for cpio.
-names_of() {
-    local options=() name
-    for name in "$@"; do
-        options+=(! -path "./$name" ! -path "./$name/*")
-    done
-    # -depth, as cpio -i keeps a directory's time only when it comes after what is in it.
-    (cd ~/tree && find . -depth "${options[@]}" -print0)
-}
-
-cpio_of() {
-    names_of "${@:2}" | (cd ~/tree && cpio -o0 -H "$1" --quiet) >"$1.cpio"
-}
-
 tree make ~/tree
 mkdir ~/in
 cd ~/in || exit
@@ -49,10 +35,6 @@ for version in 0.0 0.1; do
     tar -C ~/tree --format=pax -S --sparse-version=$version -cf sparse-$version.tar sparse
 done
 { head -c 100000 pax-plain.tar | gzip; tail -c +100001 pax-plain.tar | gzip; } >members.tar.gz
-cpio_of newc early
-compress newc.cpio newc cpio
-cpio_of odc early
-cpio_of crc early
 
 (
     cd ~/tree || exit

@@ -11,7 +11,7 @@
 Parts, each in its own directory, so that a format can omit what it cannot hold:
   base, links, dirs, names  everything holds these    sparse  files with holes
   odd     names that zip and 7z change                long    paths of more than 100 bytes (not v7)
-  extreme names of 255 bytes, paths of more than 256 (only gnu, pax, cpio, zip)
+  extreme names of 255 bytes, paths of more than 256 (only gnu, pax, zip)
   late    after 2038                                  early   before 1970 (only pax)
 """
 import hashlib
