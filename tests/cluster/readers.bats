@@ -143,7 +143,7 @@ SCRIPT
         # What a job led and what came of it.
         wait_until 20 one_more "$node" miss "$before"
     done
-    [ "$(grep -c 'staged just now, for all who may read it' <<<"$output")" = 2 ]
+    [ "$(grep -c 'kept on this node, for all who may read it' <<<"$output")" = 2 ]
     [ "$(grep -c 'staged by job [0-9]*, for all who may read it' <<<"$output")" = 38 ]
     # Nobody is let in any more.
     for node in n1 n2; do wait_until 30 lets_nobody_in "$node"; done

@@ -101,6 +101,7 @@ class Recognition {
   Result<std::string> checkpoint_inside();
   void note_copied();
   void find_index();
+  [[nodiscard]] Error compressed_twice() const;
   [[nodiscard]] Error not_an_archive() const;
   [[nodiscard]] Error unreadable_kind() const;
 
@@ -173,8 +174,11 @@ Result<Container> Recognition::container() {
 Status Recognition::judge_other() {
   if (claims_archive() && name_->use == Use::refused) return unreadable_kind();
   if (must_be_archive()) {
+    const auto start = found_.decoder->peek();
+    const bool is_twice = found_.decoder->coding() != Coding::plain && start &&
+                          recognise_coding(*start) != Coding::plain;
     TRY(found_.decoder->drain());  // if it is cut off or damaged, that is the cause
-    return not_an_archive();
+    return is_twice ? compressed_twice() : not_an_archive();
   }
   if (found_.decoder->coding() != Coding::plain) found_.note = "not an archive: copied as it is";
   return {};
@@ -219,6 +223,14 @@ void Recognition::find_index() {
   GzipIndex::Found beside = GzipIndex::beside(source_);
   found_.decoder->use(std::move(beside.index));
   found_.note = std::move(beside.note);
+}
+
+Error Recognition::compressed_twice() const {
+  const std::string path = shell_word(shown(path_));
+  return fault(0, shown(path_) + ": is compressed twice",
+               "Decompress it once, and stage what that gives: " +
+                   std::string(row_of(found_.decoder->coding()).name) + " -dc " + path +
+                   " > NEW-FILE (extract=no copies it as it is)");
 }
 
 Error Recognition::not_an_archive() const {
