@@ -307,7 +307,7 @@ TEST_CASE("a report of a job that has ended: nothing is under way, and what came
   };
   JobSite site;
   REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_life_job))));
-  REQUIRE(site.workers.say(WorkerTask::stage, k_life_job, WorkerPhase::ready,
+  REQUIRE(site.workers.say(WorkerTask::stage, k_life_job, WorkerPhase::done,
                            {item_in(ItemState::working), item_in(ItemState::waiting)}));
   REQUIRE(site.workers.end(WorkerTask::stage));
   site.wait(k_life_job);

@@ -193,7 +193,11 @@ TEST_CASE("at the end, what is changed during its copy is copied again, and then
     job.rules.reads = reads;
     job.max_rate = 1;  // the copy waits
     std::thread program([&] {
-      while (leftovers(job.target).empty()) ::usleep(1000);
+      const auto has_begun = [&] {
+        const auto copies = leftovers(job.target);
+        return !copies.empty() && fs::file_size(copies.front()) > 0;
+      };
+      while (!has_begun()) ::usleep(1000);
       std::fstream file(job.directory / "results/model.pt");  // grows, and has another start
       file << "new" << std::flush;
       file.seekp(0, std::ios::end) << "more" << std::flush;
