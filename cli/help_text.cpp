@@ -120,7 +120,7 @@ const char* const k_report = R"(nodestage report 4711 --html=report.html
 Shows what happened to a job, and when, during its run or afterwards: for each
 node, how long it was queued, staged, waited for other nodes, ran, and staged
 out; for each item, when it was read and finished. Uses the nodes' records.
-Usage: nodestage report [options] JOBID[.RESTART]
+Usage: nodestage report [options] JOBID[_TASK][.RESTART]
 
   --html=FILE        also write a page with a drawing
   --json             print JSON

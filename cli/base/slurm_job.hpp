@@ -18,6 +18,8 @@ struct SlurmJob {
   std::string reason;  // why it is pending
 };
 
+inline constexpr const char* k_suspended = "SUSPENDED";
+
 enum class JobTime { pending, running, over };
 JobTime time_of(const SlurmJob& job);
 // Whether it is over, and Slurm is not done with it: its epilog runs on those of its nodes that are

@@ -20,6 +20,7 @@
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/pack.hpp"
+#include "daemon/worker/deliver/source_fault.hpp"
 #include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/settled_file.hpp"
@@ -158,6 +159,8 @@ std::string advice(int code) {
       return "Check that you can read the whole directory and write to the path of -o.";
     case EEXIST:
       return "--force replaces it.";
+    case k_foreign_entry:
+      return "Pack directories beside it, or stage the directory itself without it: exclude=NAME.";
     case k_was_changed:
       return "Nothing was left behind; pack it when nothing writes to it any more.";
     default:

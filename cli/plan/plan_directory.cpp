@@ -16,6 +16,7 @@
 #include "common/text/human.hpp"
 #include "common/text/pack_advice.hpp"
 #include "common/text/path_names.hpp"
+#include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/budget/space.hpp"
 
 namespace nodestage {
@@ -29,6 +30,8 @@ struct Seen {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;
   std::uint64_t unreadable = 0;
+  std::string first_unreadable;  // below the source
+  bool is_first_own = false;     // it is this user's
   Amount need;
   bool is_whole = true;
   std::uint64_t read_files = 0;
@@ -53,11 +56,6 @@ void count_entry(const FTSENT& entry, Seen& seen, std::vector<char>& block) {
   switch (entry.fts_info) {
     case FTS_D:
       seen.need.inodes += 1;
-      return;
-    case FTS_DNR:
-    case FTS_ERR:
-    case FTS_NS:
-      ++seen.unreadable;
       return;
     case FTS_F:
     case FTS_SL:
@@ -118,6 +116,8 @@ class Walk {
     if (entry.fts_info == FTS_D)
       entry.fts_number = is_behind_link ? entry.fts_level + 1 : top_of(entry);
     if (is_behind_link) count_behind(entry);
+    if (entry.fts_info == FTS_DNR || entry.fts_info == FTS_ERR || entry.fts_info == FTS_NS)
+      return add_unreadable(entry);
     if (!is_behind_link && look_at_link(tree, entry)) return;
     if (entry.fts_level > 0 || !look_.only.empty()) count_entry(entry, seen_, block_);
   }
@@ -152,6 +152,15 @@ class Walk {
     const std::string_view path = entry.fts_path;
     seen_.out_links.add_kept(std::string(path.substr(std::min(root_size_, path.size()))),
                              text_of_link(entry));
+  }
+
+  void add_unreadable(const FTSENT& entry) {
+    const std::string_view path = entry.fts_path;
+    std::string name(path.substr(std::min(root_size_, path.size())));
+    if (look_.filter != nullptr && look_.filter->excludes(name)) return;
+    if (seen_.unreadable++ > 0) return;
+    seen_.first_unreadable = std::move(name);
+    seen_.is_first_own = entry.fts_info == FTS_DNR && entry.fts_statp->st_uid == ::geteuid();
   }
 
   const DirectoryLook& look_;
@@ -199,8 +208,14 @@ void look_at_directory(const std::string& path, const DirectoryLook& look, PlanI
   const std::string links = seen.out_links.note(look.links, "links=follow", seen.bytes);
   if (!links.empty()) plan.advice.push_back(links);
   if (seen.unreadable > 0) {
-    plan.fault = human_count(seen.unreadable) + " of " + path +
-                 " cannot be read\nMake them readable: chmod -R u+rX " + shell_word(path);
+    const bool is_one = seen.unreadable == 1;
+    const std::string name =
+        seen.first_unreadable.empty() ? path : path + "/" + seen.first_unreadable;
+    plan.fault = shown(name) +
+                 (is_one ? "" : " and " + human_count(seen.unreadable - 1) + " more") +
+                 " cannot be read\n";
+    plan.fault += seen.is_first_own ? "Make it readable: chmod -R u+rX " + shell_word(shown(name))
+                                    : "Leave it out: exclude=" + seen.first_unreadable;
   }
 }
 

@@ -166,7 +166,8 @@ Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted,
   plan.what = piece.kind();
   if (sources.size() > 1) plan.what = human_count(sources.size()) + " × " + plan.what;
   if (piece.is_directory()) {
-    DirectoryLook look{{}, wanted.links, threads};
+    const EntryFilter filter(0, {}, wanted.exclude);
+    DirectoryLook look{{}, wanted.links, threads, &filter};
     if (wanted.only != nullptr) look.only = names_of(*wanted.only);
     for (const std::string& source : sources) look_at_directory(source, look, plan);
     return {};

@@ -9,6 +9,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/space_claim.hpp"
+#include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/tree/out_links.hpp"
 
 namespace nodestage {
@@ -76,6 +77,7 @@ struct DirectoryLook {
   std::vector<std::string> only = {};  // the names of the entries that count; empty: all
   LinksOut links = LinksOut::kept;
   unsigned threads = 1;
+  const EntryFilter* filter = nullptr;  // what it excludes need not be readable; null: nothing
 };
 
 // Fills in a directory's `what`, bytes, files and time, and advice if it has many files or links

@@ -8,6 +8,7 @@
 #include "cli/base/conversation.hpp"
 #include "cli/base/job_id.hpp"
 #include "cli/base/pieces.hpp"
+#include "cli/base/slurm_job.hpp"
 #include "cli/base/this_node.hpp"
 #include "cli/report/report_nodes.hpp"
 #include "cli/report/report_page.hpp"
@@ -27,7 +28,9 @@ bool is_before(const NodeReport& a, const NodeReport& b) {
 
 class Report {
  public:
-  Report(const ReportArguments& arguments, const JobId& id) : arguments_(arguments), id_(id) {}
+  Report(const ReportArguments& arguments, const JobId& id) : arguments_(arguments), id_(id) {
+    if (id.restart != k_no_number) job_ += "." + std::to_string(id.restart);
+  }
 
   int run() {
     const bool is_only_here = arguments_.is_here || arguments_.is_pieces;
@@ -83,19 +86,19 @@ class Report {
     if (!nodes) {
       if (!reports_.empty()) return {};  // this node's reports; show() reports what is missing
       return fault("Slurm does not report on which nodes job " + std::to_string(id_.job) + " ran",
-                   "Name them: nodestage report " + arguments_.job +
-                       " --node=NODE[,NODE]. On a node itself: nodestage report " + arguments_.job +
+                   "Name them: nodestage report " + job_ +
+                       " --node=NODE[,NODE]. On a node itself: nodestage report " + job_ +
                        " --here");
     }
     if (!nodes->is_running)
       std::fprintf(stderr, "nodestage: asking %s with a job of one short task on each (srun)\n",
                    printable(nodes->list).c_str());
-    auto reports = ask_nodes(*nodes, arguments_.job, arguments_.socket);
+    auto reports = ask_nodes(*nodes, job_, arguments_.socket);
     if (!reports)
       return fault("no node could be asked: " + reports.error().text(),
                    "Busy nodes can be asked later. To ask one node: --node=NODE, or on that node: "
                    "nodestage report " +
-                       arguments_.job + " --here");
+                       job_ + " --here");
     for (NodeReport& report : *reports) take(std::move(report));
     return {};
   }
@@ -159,18 +162,37 @@ class Report {
 
   const ReportArguments& arguments_;
   JobId id_;
+  std::string job_ = std::to_string(id_.job);  // "12" or "12.1"
   Reports reports_;
 };
+
+// Only Slurm knows the number that a task of an array or a component has itself.
+Result<JobId> own_id(const std::string& text) {
+  const std::size_t dot = text.find('.');
+  TRY_ASSIGN(const SlurmJob job, find_job(text.substr(0, dot)));
+  JobId id{job.id};
+  if (dot != std::string::npos) {
+    const auto whole = parse_job_id(std::to_string(job.id) + text.substr(dot));
+    if (!whole) return Error{ENOMSG, "'" + text + "' is not a job id"};
+    id = *whole;
+  }
+  return id;
+}
 
 }  // namespace
 
 int report(const ReportArguments& arguments) {
-  const auto id = parse_job_id(arguments.job);
-  if (!id)
+  if (const auto id = parse_job_id(arguments.job)) return Report(arguments, *id).run();
+  if (!is_job_id(arguments.job.substr(0, arguments.job.find('.'))))
     return wrong_usage("'" + arguments.job + "' is not a job id",
-                       "JOBID is a number, or JOBID.RESTART; for a task of an array, as `squeue "
-                       "--format=%A` shows it.");
-  return Report(arguments, *id).run();
+                       "JOBID is a number; for a task of an array, JOBID_TASK; of a run that was "
+                       "requeued, JOBID.RESTART.");
+  const auto id = own_id(arguments.job);
+  if (id) return Report(arguments, *id).run();
+  fault(id.error().text(),
+        "Once Slurm has forgotten a job, nodes know it by the number that its task had as a job of "
+        "its own: SLURM_JOB_ID.");
+  return id.error().code == ENOENT ? k_no_such_job : k_fault;
 }
 
 }  // namespace nodestage

@@ -177,7 +177,7 @@ std::string key_of_colours() {
 std::string section(const std::vector<NodeReport>& run) {
   const NodeReport& first = run.front();
   const std::uint64_t begin = begin_of(run);
-  const std::string outcome = outcome_text(first);
+  const std::string outcome = outcome_text(run);
   const std::string nodes =
       human_count(run.size()) + (first.node_count > run.size()
                                      ? " of " + human_count(first.node_count) + " nodes"

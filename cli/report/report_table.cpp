@@ -1,10 +1,13 @@
 #include "cli/report/report_table.hpp"
 
+#include <algorithm>
+
 #include "cli/base/grid.hpp"
 #include "cli/report/report_origin.hpp"
 #include "cli/report/report_phases.hpp"
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
+#include "common/wire/job_state.hpp"
 
 namespace nodestage {
 namespace {
@@ -119,15 +122,20 @@ bool has_figures(const ReportItem& item) {
   return item.state != "done" || !is_nothing || item.note.empty();
 }
 
-std::string outcome_text(const NodeReport& report) {
-  if (report.outcome == "success") return "succeeded";
-  return report.outcome == "failure" ? "failed" : "";
+std::string outcome_text(const std::vector<NodeReport>& run) {
+  const std::string& outcome = run.front().outcome;
+  std::string text = outcome == "success" ? "succeeded" : outcome == "failure" ? "failed" : "";
+  const bool is_held = std::any_of(run.begin(), run.end(), [](const NodeReport& report) {
+    return report.state == to_text(JobState::held);
+  });
+  if (is_held) text = (text.empty() ? "ended" : text) + ", but results are held";
+  return text;
 }
 
 std::string report_table(const std::vector<NodeReport>& reports) {
   const std::uint64_t begin = begin_of(reports);
   const NodeReport& first = reports.front();
-  const std::string outcome = outcome_text(first);
+  const std::string outcome = outcome_text(reports);
   std::string text = run_name(first) + ", started " + human_date(begin / 1000) +
                      (outcome.empty() ? "" : ", " + outcome) + "\n\n" + nodes_part(reports);
   const std::string items = items_part(reports, begin);

@@ -22,6 +22,6 @@ std::string state_text(const ReportItem& item);
 bool has_figures(const ReportItem& item);
 
 // Returns "succeeded", "failed", or "" while that is not known.
-std::string outcome_text(const NodeReport& report);
+std::string outcome_text(const std::vector<NodeReport>& run);
 
 }  // namespace nodestage

@@ -1,6 +1,7 @@
 #include "cli/run/run.hpp"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -329,6 +330,14 @@ Status check(const StageRequest& request, const NamedOrder& order) {
                "Name another directory: --tmpdir=DIR"};
 }
 
+// Those of the worker, and of what it copies.
+Status check_open_files() {
+  constexpr rlim_t k_least = 64;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= k_least) return {};
+  return Error{EMFILE, "only " + std::to_string(files.rlim_cur) + " files may be open at once"};
+}
+
 }  // namespace
 
 int run_job(const RunArguments& arguments) {
@@ -338,6 +347,8 @@ int run_job(const RunArguments& arguments) {
   if (arguments.command.empty())
     return not_run("no command is given",
                    "Write it after --, for example: nodestage run --stage-dataset=data.tar -- ls");
+  if (const Status enough = check_open_files(); !enough)
+    return not_run(enough.error().text(), "Raise the limit: ulimit -n 1024");
   auto request = to_request(arguments.texts);
   if (!request) return not_run(request.error().text(), "`man 7 nodestage` describes every key.");
   for (DatasetItem& item : request->datasets) item.async = false;  // nothing could ask for it later

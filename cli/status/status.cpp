@@ -108,7 +108,9 @@ Look ask_slurm(const StatusArguments& arguments) {
   if (::geteuid() != 0 && job->uid != ::geteuid())
     return Failure{k_no_such_job, "job " + arguments.job + " is not yours", k_whose};
   if (time_of(*job) == JobTime::over) return ended(arguments, *job);
-  if (time_of(*job) == JobTime::running) return ask_while_it_runs(arguments, *job);
+  // Slurm starts no step in a suspended job, so its nodes cannot be asked.
+  if (time_of(*job) == JobTime::running && job->state != k_suspended)
+    return ask_while_it_runs(arguments, *job);
   StatusReport report;
   report.slurm_state = job->state;
   report.reason = job->reason;

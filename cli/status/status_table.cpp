@@ -153,6 +153,10 @@ std::string nothing_text(const StatusReport& report, const std::string& job) {
   if (report.end) return end_text(*report.end, job, report.slurm_state);
   if (job.empty()) return "nodestaged knows no job of yours on this node\n";
   if (!report.faults.empty()) return "job " + job + ": no node has reported anything about it\n";
+  if (report.slurm_state == k_suspended)
+    return "job " + job +
+           " is suspended: Slurm starts no step in it, so its nodes cannot be asked "
+           "until it is resumed; on a node of it, `nodestage status --here` works\n";
   return "job " + job + " is pending: its staging starts when the job starts" +
          (report.reason.empty() || report.reason == "None"
               ? ""

@@ -16,13 +16,20 @@ std::string count_of(std::uint64_t files) {
 constexpr std::uint64_t k_least_ms_for_rate = 100;
 constexpr std::uint64_t k_least_bytes_for_rate = std::uint64_t{1} << 20;
 
+std::string sum_of(const ItemRecord& item) {
+  return "up to date: " + count_of(item.files_in_all) + ", " + human_bytes(item.bytes_in_all) +
+         " in " + human_count(item.deliveries) +
+         (item.deliveries == 1 ? " delivery" : " deliveries");
+}
+
 std::string amount(const ItemRecord& item) {
+  if (has_earlier(item) && item.files == 0) return sum_of(item);
   std::string text = count_of(item.files) + ", " + human_bytes(item.bytes_written) + " in " +
                      human_duration(item.elapsed_ms);
   if (item.elapsed_ms >= k_least_ms_for_rate && item.bytes_written >= k_least_bytes_for_rate) {
     text += " (" + human_bytes(item.bytes_written * 1000 / item.elapsed_ms) + "/s)";
   }
-  return text;
+  return has_earlier(item) ? text + "; " + sum_of(item) : text;
 }
 
 std::string note_of(const ItemRecord& item) { return in_one_line(field_text(item.note)); }

@@ -22,7 +22,8 @@ std::string item_title(const std::string& source, const std::string& what);
 std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task);
 
 // Returns one line per item: source, destination, files, bytes, duration, and note. For an item
-// that is only linked (k_item_linked): source, destination, and its note.
+// that is only linked (k_item_linked): source, destination, and its note. For an output that has
+// earlier deliveries: what its target has of it.
 std::vector<std::string> summary_lines(const WorkerStatus& status);
 // The same for a job's user: why an item failed has as many lines as its cause.
 std::vector<std::string> told_lines(const WorkerStatus& status);

@@ -146,8 +146,8 @@ ReportItem report_item(const ItemRecord& record, std::uint64_t from, std::uint64
   item.destination = printable_within(field_text(record.destination), k_path_bytes);
   item.note = printable_within(field_text(record.note), k_note_bytes, Newlines::join);
   item.bytes_read = record.bytes_read;
-  item.bytes_written = record.bytes_written;
-  item.files = record.files;
+  item.bytes_written = has_earlier(record) ? record.bytes_in_all : record.bytes_written;
+  item.files = has_earlier(record) ? record.files_in_all : record.files;
   item.bytes_from_storage = record.bytes_from_storage;
   item.bytes_from_nodes = record.bytes_from_nodes;
   item.begun = moment(record.begun_ms, from);

@@ -39,10 +39,15 @@ constexpr EnumRange<ShareRole> range_of(ShareRole) { return {ShareRole::own, Sha
 struct SharedItem {
   std::uint32_t item = 0;  // its index among the request's items: datasets, then the environment
   ShareRole role = ShareRole::own;
-  std::string key;           // as identified; empty for `own`
-  std::string path;          // absolute, of the tree or file in the cache; empty for `own`
-  std::string note;          // for the summary: "staged by job 4711", or why it is not shared
+  std::string key;   // as identified; empty for `own`
+  std::string path;  // absolute, of the tree or file in the cache; empty for `own`
+  // For the summary: "staged by job 4711", why it is not shared, or why for no other user.
+  std::string note;
   bool for_readers = false;  // the entry is for all who may read the source
+  // `link`, staged for this job by another process: what that has staged. Else 0.
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t elapsed_ms = 0;
 
   bool operator==(const SharedItem&) const = default;
 };
@@ -55,10 +60,15 @@ void each_field(Is<SharedItem> auto& shared, auto field) {
   field("path", shared.path);
   field("note", shared.note);
   field("for_readers", shared.for_readers);
+  field("files", shared.files);
+  field("bytes", shared.bytes);
+  field("elapsed_ms", shared.elapsed_ms);
 }
 
-// The journal of an earlier daemon does not have it.
-constexpr bool may_lack(const SharedItem&, std::string_view name) { return name == "for_readers"; }
+// The journal of an earlier daemon does not have them.
+constexpr bool may_lack(const SharedItem&, std::string_view name) {
+  return name == "for_readers" || name == "files" || name == "bytes" || name == "elapsed_ms";
+}
 
 // Whether a request can have such an item. A request that says so in other words than
 // encode_request() is staged without sharing.

@@ -43,7 +43,8 @@ std::vector<std::string> split_environment(std::string_view area) {
 void bound_numbers(ItemRecord& item) {
   for (std::uint64_t* number :
        {&item.bytes_read, &item.bytes_total, &item.bytes_written, &item.files, &item.elapsed_ms,
-        &item.bytes_from_storage, &item.bytes_from_nodes}) {
+        &item.bytes_from_storage, &item.bytes_from_nodes, &item.files_in_all, &item.bytes_in_all,
+        &item.deliveries}) {
     *number = std::min(*number, k_largest_claim);
   }
 }

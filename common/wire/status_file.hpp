@@ -91,10 +91,14 @@ struct ItemRecord {
   char source[1024];  // for display, shortened in the middle when longer
   char destination[1024];
   char name[256];   // of a dataset: the <NAME> of NODESTAGE_DATASET_<NAME>
-  char note[1640];  // a warning or the cause of the failure
+  char note[1616];  // a warning or the cause of the failure
+  // Of an output that is delivered again: what the target has of it now, and how many deliveries
+  // have brought that. (In files of earlier releases the end of `note`, as the next one.)
+  std::uint64_t files_in_all;
+  std::uint64_t bytes_in_all;
+  std::uint64_t deliveries;
   // `stage`: the same number for the same unchanged source with the same keys, from what the worker
-  // has open; of a directory, of its top alone. 0: not known, or it must not be kept. (In files of
-  // earlier releases the end of `note`, as the next one.)
+  // has open; of a directory, of its top alone. 0: not known, or it must not be kept.
   std::uint64_t source_mark;
   // `stage`: when the item was complete, in nanoseconds since 1970: what has a later ctime was
   // changed by the job. 0: not, or not known.
@@ -112,6 +116,11 @@ struct ItemRecord {
 // `waiting` if the record's number is not a state.
 inline ItemState state_of(const ItemRecord& item) {
   return to_enum<ItemState>(item.state).value_or(ItemState::waiting);
+}
+
+// Whether earlier deliveries of an output have brought some of what its target has.
+inline bool has_earlier(const ItemRecord& item) {
+  return item.deliveries > (item.files == 0 ? 0 : 1);
 }
 
 // Whether the worker still has to work on the item.

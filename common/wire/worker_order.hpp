@@ -53,7 +53,7 @@ enum class WorkerTask {
   stage,
   stage_out,
   remove,
-  measure,   // the size of the tree k_worker_directory_fd
+  measure,   // drops what is no result from the held tree k_worker_directory_fd; then its size
   notice,    // writes k_worker_request_fd's text to a file beside the job's stdout
   recover,   // copies a held tree's undelivered results below recover_to
   probe,     // not for a job: whether workers can confine themselves on this node
@@ -186,7 +186,7 @@ struct AppendOrder : NoticeOrder {
 struct LookOrder : IdentifyOrder {};
 struct KeepOrder : StageOrder {};
 
-struct MeasureOrder : OrderHead {};
+struct MeasureOrder : DeliveryOrder {};
 struct ProbeOrder : OrderHead {};
 struct CompareOrder : OrderHead {};
 

@@ -207,7 +207,14 @@ int serve(const RemoveOrder& order) {
   return confined(order, [&order] { return run_remove(order); });
 }
 
-int serve(const MeasureOrder& order) { return confined(order, run_measure); }
+// Without a request, all is measured, and nothing is dropped.
+int serve(const MeasureOrder& order) {
+  const auto read = read_request();
+  const StageRequest request = read ? *read : StageRequest();
+  if (const Status in = confine(order, request); !in) return fail(in.error());
+  return run_measure(order, request);
+}
+
 int serve(const CompareOrder& order) { return confined(order, run_compare); }
 int serve(const ProbeOrder&) { return run_probe(); }
 

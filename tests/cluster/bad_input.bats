@@ -200,7 +200,7 @@ TABLE
         --wrap 'cd $SLURM_TMPDIR && find . -mindepth 2 | sort'
     [ "$STATE" = COMPLETED ]
     [ "$(grep -v '^nodestage' <<<"$OUTPUT")" = $'./absolute/etc\n./absolute/etc/nodestage-escaped\n./device/good' ]
-    grep -q 'device\.tar.*1 FIFOs, devices or sockets left out' <<<"$OUTPUT"
+    grep -q 'device\.tar.*1 FIFO, socket or device left out' <<<"$OUTPUT"
     for node in n1 n2 n3; do
         on "$node" test ! -e /etc/nodestage-escaped
     done

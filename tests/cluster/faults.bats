@@ -472,6 +472,7 @@ nothing_on() {
     cluster slurmd restart n2
     cluster slurmctld restart
     job_is "${ids[1]}" SUSPENDED
+    has "$(as alice nodestage status "${ids[1]}")" "job ${ids[1]} is suspended: "
     status_is n2 "${ids[2]}" staging
     reload_daemons "$BASE"
     wait_until 20 ready_on "${ids[1]}" n1

@@ -71,7 +71,8 @@ let_end() {
         nodestage push; echo "exit $?"; rm /project/alice/a/one; nodestage push; ls /project/alice/a'
     [ "$STATE" = COMPLETED ]
     [ "$(grep -c '^exit 0$' <<<"$OUTPUT")" = 3 ]
-    has "$OUTPUT" '/project/alice/a/sub/two' $'\nthree\n' 'results (directory) -> /project/alice/a: 3 files' '/project/alice/a: 1 file,' '/project/alice/a: 0 files'
+    has "$OUTPUT" '/project/alice/a/sub/two' $'\nthree\n' 'results (directory) -> /project/alice/a: 3 files' '/project/alice/a: 1 file,' \
+        '/project/alice/a: up to date: 4 files, 14 B in 2 deliveries' '; up to date: 4 files, 14 B in 3 deliveries'
     # A push does not put back what somebody has taken away there; the end of the job does.
     [ "$(program_lines <<<"$OUTPUT" | tail -n 3 | xargs)" = "link sub three" ]
     target_is /project/alice/a 'one sub/two three'
@@ -113,7 +114,12 @@ let_end() {
     run as alice nodestage report "$id"
     has "$output" 'deliver'
     as alice nodestage report "$id" --json | "$BATS_TEST_DIRNAME/lib/schema.py" report
-    [ "$(as alice nodestage report "$id" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["pushes_in_all"] > 0)')" = True ]
+    [ "$(as alice nodestage report "$id" --json | python3 -c '
+import json, sys
+report = json.load(sys.stdin)[0]
+print(report["pushes_in_all"] > 0, [(item["state"], item["files"], item["bytes_written"]) for item in report["outputs"]])')" = \
+        "True [('done', 2, 4), ('done', 1, 4)]" ]
+    has "$(job_output "$id")" '; up to date: 2 files, 4 B in 2 deliveries'
     assert_idle_clean
 }
 

@@ -143,8 +143,8 @@ SCRIPT
         # What a job led and what came of it.
         wait_until 20 one_more "$node" miss "$before"
     done
-    [ "$(grep -c 'staged just now, for all who may read it' <<<"$output")" = 2 ]
-    [ "$(grep -c 'staged by job [0-9]*, for all who may read it' <<<"$output")" = 38 ]
+    [ "$(grep -c 'kept on this node, for all who may read it' <<<"$output")" = 2 ]
+    [ "$(grep -c 'staged by job [0-9_]*, for all who may read it' <<<"$output")" = 38 ]
     # Nobody is let in any more.
     for node in n1 n2; do wait_until 30 lets_nobody_in "$node"; done
     # Who may not read the source still gets nothing.
@@ -213,7 +213,7 @@ one_more() {
         grep -q '^2$' <<<"$OUTPUT"
         grep -q '^same$' <<<"$OUTPUT"
     done
-    [ "$(grep -c 'staged by job [0-9]*, for all' <<<"$OUTPUT")" = 2 ]
+    [ "$(grep -c 'staged by job [0-9_]*, for all' <<<"$OUTPUT")" = 2 ]
     sbatch_wait --as=bob -w n1 --stage-dataset=mine,shared --stage-dataset=/project/lab/data.tar,shared --wrap 'cat $NODESTAGE_DATASET/file'
     [ "$STATE" = COMPLETED ]
     grep -q 'mine.*kept on this node for your further jobs' <<<"$OUTPUT"

@@ -278,7 +278,10 @@ END
     run as alice nodestage report 999999 --here
     [ "$status" = 1 ]
     has "$output" "nodestaged does not answer on this host"
-    run as alice nodestage report 12_3
+    run as alice nodestage report 999999_3
+    [ "$status" = 3 ]
+    has "$output" "Slurm knows no job 999999_3"
+    run as alice nodestage report 12_x
     [ "$status" = 2 ]
     run as alice nodestage report
     [ "$status" = 2 ]

@@ -15,7 +15,7 @@ TEST_CASE("devices and FIFOs are left out, counted and told of; so are hard link
                                 {"another", '1', "link"}}),
                            "devices.tar") == "");
   CHECK(attack.got() == "good");
-  CHECK(attack.stage.note() == "5 FIFOs, devices or sockets left out");
+  CHECK(attack.stage.note() == "5 FIFOs, sockets or devices left out");
 }
 
 TEST_CASE("a file that takes the name of what was left out may have links") {
@@ -33,14 +33,13 @@ TEST_CASE("nothing gets a set-id or sticky bit") {
                                 {"h", '1', "f", "", "0007777"}}),
                            "set-id.tar") == "");
   CHECK(attack.stage.in_job("test \"$(find got/f got/d got/h -perm /7000)\" = ''"));
-  CHECK(attack.stage.note() ==
-        "1 FIFOs, devices or sockets left out; 1 set-id bits of files left out");
+  CHECK(attack.stage.note() == "1 FIFO, socket or device left out; 1 file's set-id bits left out");
   ZipMember member{"z", "x"};
   member.unix_mode = 0106755;
   CHECK(attack.stage.in_job("rm -r got"));
   CHECK(attack.stage_bytes(zip({member}), "set-id.zip") == "");
   CHECK(attack.stage.in_job("test \"$(find got -perm /7000)\" = ''"));
-  CHECK(attack.stage.note() == "1 set-id bits of files left out");
+  CHECK(attack.stage.note() == "1 file's set-id bits left out");
 }
 
 TEST_CASE("where the site keeps them: FIFOs and bits as the user could make them, devices never") {
@@ -55,7 +54,7 @@ TEST_CASE("where the site keeps them: FIFOs and bits as the user could make them
                                 {"link", '1', "sda"}}),
                            "special.tar") == "");
   CHECK(attack.got() == "d d/p f h large");
-  CHECK(attack.stage.note() == "2 FIFOs, devices or sockets left out");
+  CHECK(attack.stage.note() == "2 FIFOs, sockets or devices left out");
   CHECK(attack.stage.in_job("test -p got/d/p -a got/d/p -ef got/h"));
   CHECK(attack.stage.in_job("test \"$(stat -c %a.%Y got/d/p)\" = 644.1000000000"));
   CHECK(attack.stage.in_job(

@@ -221,7 +221,7 @@ TEST_CASE("links that lead out of a directory: a note, or what they point to") {
             "ln -s $PWD/m/snapshots/a m/snapshots/a/loop && ln -s /nowhere m/snapshots/a/none && "
             "mkfifo m/fifo && ln -s ../../fifo m/snapshots/a/fifo") == 0);
     CHECK(run.build(run.scratch / "m/snapshots/a") == "");
-    CHECK(run.note == "1 FIFOs, sockets or devices left out");
+    CHECK(run.note == "1 FIFO, socket or device left out");
     CHECK(run.link_note.starts_with(
         "5 links that lead out of it are followed; 3 links lead nowhere or "
         "back, and stay links, such as dir/self -> ../more"));

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/wire/node_report.hpp"
 #include "job_site.hpp"
 
 using namespace nodestage;
@@ -296,6 +297,38 @@ TEST_CASE("nothing is left of a job that ran, and the epilog's answer says so") 
   CHECK(site.trees("trash") == 1);
   CHECK(site.journal.load().records.empty());
   CHECK(site.jobs->reports(k_life_job, 0).size() == 1);
+}
+
+TEST_CASE("a report of a job that has ended: nothing is under way, and what came before is done") {
+  const auto item_in = [](ItemState state) {
+    ItemRecord item{};
+    item.state = static_cast<std::uint32_t>(state);
+    return item;
+  };
+  JobSite site;
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_life_job))));
+  REQUIRE(site.workers.say(WorkerTask::stage, k_life_job, WorkerPhase::done,
+                           {item_in(ItemState::working), item_in(ItemState::waiting)}));
+  REQUIRE(site.workers.end(WorkerTask::stage));
+  site.wait(k_life_job);
+  site.end(k_life_job);
+  REQUIRE(site.workers.say(WorkerTask::stage_out, k_life_job, WorkerPhase::failed,
+                           {item_in(ItemState::done), item_in(ItemState::failed)}));
+  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  site.workers.say(WorkerTask::measure, WorkerPhase::done);
+  site.workers.end(WorkerTask::measure);
+  site.pass(std::chrono::seconds(site.config.hold.retry_first_s + 1));
+  REQUIRE(site.workers.say(WorkerTask::stage_out, k_life_job, WorkerPhase::failed,
+                           {item_in(ItemState::skipped), item_in(ItemState::failed)}));
+  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  const auto report = decode_report(site.jobs->reports(k_life_job, 0).at(0));
+  REQUIRE(report);
+  REQUIRE(report->state == "held");
+  CHECK(report->items.at(0).state == "failed");
+  CHECK(report->items.at(0).note == "the job ended before it was complete");
+  CHECK(report->items.at(1).state == "skipped");
+  CHECK(report->outputs.at(0).state == "done");
+  CHECK(report->outputs.at(1).state == "failed");
 }
 
 TEST_CASE(

@@ -172,8 +172,8 @@ TEST_CASE("an order for each task is blank, and is for that task") {
     WorkerOrder order = blank_order(*task);
     CHECK(task_of(order) == *task);
     CHECK(head_of(order).node_index == k_no_number);
-    const bool delivers =
-        *task == WorkerTask::stage_out || *task == WorkerTask::push || *task == WorkerTask::recover;
+    const bool delivers = *task == WorkerTask::stage_out || *task == WorkerTask::push ||
+                          *task == WorkerTask::recover || *task == WorkerTask::measure;
     CHECK((delivery_of(order) != nullptr) == delivers);
   }
 }
@@ -195,7 +195,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       R"("refuse_user":"u","refuse_venv":"v","relay_file_systems":["nfs"],"relay_first_port":11,"relay_last_port":12,)"
       R"("relay_least_bytes":67108865,"relay_patience_s":13,"relay_plan_s":14,"relay_silence_s":15,)"
       R"("relay_site_rate":22,"relay_window":4294967297,"restart":1,"sandbox":1,)"
-      R"("shows_total":true,"shared":[{"for_readers":true,"item":1,"key":"ab","note":"why","path":"/c","role":2}],"staged_ns":[0,5],"start_delay_ms":16,"stdout_path":"/o",)"
+      R"("shows_total":true,"shared":[{"bytes":23,"elapsed_ms":24,"files":25,"for_readers":true,"item":1,"key":"ab","note":"why","path":"/c","role":2}],"staged_ns":[0,5],"start_delay_ms":16,"stdout_path":"/o",)"
       R"("threads":17,"tries":18,"uid":19,"user":"al\u00ef","venv_build":2,)"
       R"("venv_find_links":["/w"],"venv_installer":1,"venv_limit_s":3601,)"
       R"("venv_module_init":"/i","venv_uv":"/u","work_dir":"/x"})");
@@ -218,7 +218,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
   const std::vector<std::string> fields = {identify + stage + relay,
                                            delivery,
                                            " is_urgent",
-                                           "",
+                                           delivery,
                                            notice,
                                            delivery + " recover_to",
                                            "",
@@ -263,7 +263,8 @@ TEST_CASE("a worker's order lacks what the daemon of an earlier release did not 
   order.shared.push_back({0, ShareRole::link, "ab", "/c", "", true});
   const auto for_one =
       decode_order(nlohmann::json::parse(encode_order(order))
-                       .patch({{{"op", "remove"}, {"path", "/shared/0/for_readers"}}})
+                       .patch({{{"op", "remove"}, {"path", "/shared/0/for_readers"}},
+                               {{"op", "remove"}, {"path", "/shared/0/files"}}})
                        .dump());
   REQUIRE(for_one);
   CHECK_FALSE(std::get<StageOrder>(*for_one).shared.at(0).for_readers);

@@ -3,9 +3,12 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <fstream>
 #include <thread>
 
 #include "common/os/wall_clock.hpp"
+#include "common/talk/summary.hpp"
+#include "common/wire/node_report.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;
@@ -41,12 +44,19 @@ TEST_CASE("the first push brings all, the next one what has changed since") {
   REQUIRE(job.run() == 0);
   CHECK(job.files() == 0);
   CHECK(job.status.items[0].bytes_written == 0);
+  CHECK(delivery_lines(job.status)[0].ends_with("up to date: 3 files, 2 B in 1 delivery"));
   write_file(job.directory / "results/sub/b", "changed");
   write_file(job.directory / "results/new", "3");
   REQUIRE(job.run() == 0);
   CHECK(job.files() == 2);
   CHECK(describe(job.target / "out") == describe(job.directory / "results"));
   CHECK(inode_of(job.target / "out/a") == a);
+  CHECK(has(delivery_lines(job.status)[0], ": 2 files, 8 B in "));
+  CHECK(delivery_lines(job.status)[0].ends_with("; up to date: 4 files, 9 B in 2 deliveries"));
+  REQUIRE(job.run_end() == 0);
+  CHECK(delivery_lines(job.status)[0].ends_with("up to date: 4 files, 9 B in 2 deliveries"));
+  CHECK(report_item(job.status.items[0], 0, 1).files == 4);
+  CHECK(report_item(job.status.items[0], 0, 1).bytes_written == 9);
 }
 
 TEST_CASE("one file, a glob, and the directory itself") {
@@ -183,8 +193,14 @@ TEST_CASE("at the end, what is changed during its copy is copied again, and then
     job.rules.reads = reads;
     job.max_rate = 1;  // the copy waits
     std::thread program([&] {
-      while (leftovers(job.target).empty()) ::usleep(1000);
-      std::ofstream(job.directory / "results/model.pt", std::ios::app) << "more";
+      const auto has_begun = [&] {
+        const auto copies = leftovers(job.target);
+        return !copies.empty() && fs::file_size(copies.front()) > 0;
+      };
+      while (!has_begun()) ::usleep(1000);
+      std::fstream file(job.directory / "results/model.pt");  // grows, and has another start
+      file << "new" << std::flush;
+      file.seekp(0, std::ios::end) << "more" << std::flush;
       const std::uint64_t no_limit = 0;
       if (::pwrite(k_worker_rate_fd, &no_limit, sizeof no_limit, 0) < 0) abort();
     });
@@ -195,6 +211,27 @@ TEST_CASE("at the end, what is changed during its copy is copied again, and then
     CHECK(file_text(job.target / "out/other") == "whole");
     CHECK(fs::exists(job.target / "out/model.pt") == (reads == 2));
     if (reads == 2) CHECK(fs::file_size(job.target / "out/model.pt") == k_large + 4);
+  }
+}
+
+TEST_CASE("at the end, what only grows arrives up to what it was, with a note") {
+  for (const char* target : {"out/", "out.tar"}) {
+    CAPTURE(target);
+    PushJob job;
+    const fs::path log = job.directory / "results/train.log";
+    write_file(log, std::string(k_large, 'x'));
+    job.ask("results/*", target);
+    job.rules.reads = 2;
+    std::ofstream writer(log, std::ios::app);
+    job.on_wait = [&] { writer << "more" << std::flush; };
+    job.rules.young = std::chrono::hours(1);  // it waits at each read
+    CHECK(job.run_end() == 0);
+    CHECK(job.note() ==
+          "1 file was still being written, and what was in it when it was opened was "
+          "delivered: train.log");
+    if (fs::exists(job.target / "out"))
+      CHECK(file_text(job.target / "out/train.log") ==
+            std::string(k_large, 'x') + "moremore");  // after the first read, and between the two
   }
 }
 

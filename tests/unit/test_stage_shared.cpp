@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/talk/summary.hpp"
 #include "share_run.hpp"
 #include "texts.hpp"
 
@@ -234,6 +235,21 @@ TEST_CASE("a dataset that is here already is only linked") {
   CHECK(run.in_job("test \"$(readlink " + name + ")\" = " + decided.path));
   CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + decided.path));
   CHECK(has(run.status.environment, "NODESTAGE_CACHE=/cache"));
+}
+
+TEST_CASE("a dataset that another process has just staged for the job has its figures") {
+  OneArchive run;
+  SharedItem& decided = run.decide(ShareRole::link, "t");
+  decided.note = "kept on this node, for all who may read it";
+  decided.files = 3;
+  decided.bytes = 4096;
+  decided.elapsed_ms = 1500;
+  REQUIRE(run.run() == 0);
+  CHECK(run.note() == "shared: kept on this node, for all who may read it; it is read-only");
+  CHECK_FALSE(run.has_flag(k_item_linked));
+  CHECK(summary_lines(run.status)[0].find(": 3 files, 4.0 KiB in 1.5 s; shared: kept") !=
+        std::string::npos);
+  CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + decided.path));
 }
 
 TEST_CASE("a link takes nobody's name and follows no link") {

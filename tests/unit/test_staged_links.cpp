@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "common/os/wall_clock.hpp"
+#include "daemon/worker/out/measure.hpp"
 #include "job_links.hpp"
 #include "stage_out_job.hpp"
 
@@ -13,8 +14,22 @@ namespace {
 
 // What lies in the job's directory by now was staged.
 void end_staging(StageOutJob& job) {
-  job.order.staged_ns = {pass_file_time()};
+  job.order.staged_ns.assign(job.request.datasets.size(), pass_file_time());
   ::usleep(20'000);
+}
+
+// As when its results are held. Returns the files that are left.
+Names drop_staged_in(const StageOutJob& job) {
+  const Fd directory(::open(job.directory.c_str(), O_RDONLY | O_DIRECTORY));
+  const JobTree tree(directory.get(), job.directory);
+  const StagedData staged(job.request, job.order.at_end(), directory.get());
+  CHECK(drop_staged(job.request, tree, staged));
+  Names left;
+  for (const auto& entry : fs::recursive_directory_iterator(job.directory))
+    if (entry.is_symlink() || !entry.is_directory())
+      left.push_back(entry.path().lexically_relative(job.directory));
+  std::sort(left.begin(), left.end());
+  return left;
 }
 
 }  // namespace
@@ -183,4 +198,53 @@ TEST_CASE("what was changed behind a link is delivered into a directory of an ea
   REQUIRE(job.run_end() == 0);
   CHECK(names_in(job.target / "out/before") == Names{"new"});
   CHECK(names_in(job.target / "out/latest") == Names{"model", "new"});
+}
+
+TEST_CASE("of held results, what was staged and is unchanged goes, and nothing else") {
+  for (const bool has_link : {true, false}) {
+    CAPTURE(has_link);
+    StageOutJob job;
+    for (const char* name : {"data", "code", "conf", "named", "late"}) {
+      job.request.datasets.push_back({std::string("/p/") + name, name});
+      write_file(job.directory / name / "sub/old", "staged");
+      write_file(job.directory / name / "changed", "staged");
+    }
+    job.request.datasets.back().async = true;  // the job may have written before it was complete
+    write_file(job.directory / "code/kept/old", "staged");
+    end_staging(job);
+    write_file(job.directory / "data/changed", "result");
+    write_file(job.directory / "data/sub/new/result", "result");
+    fs::create_hard_link(job.directory / "code/changed", job.directory / "twin");
+    write_file(job.directory / "results/log", "2");
+    if (has_link) link_in(job, "results/link", "conf/sub");
+    job.ask("results", "o");
+    job.ask("code/kept", "o");
+    job.ask("named/", "o");
+    job.ask("reslts", "o");
+    Names left{"code/changed", "code/kept/old", "data/changed",  "data/sub/new/result",
+               "late/changed", "late/sub/old",  "named/changed", "named/sub/old",
+               "results/log",  "twin"};
+    if (has_link) left.insert(left.end(), {"conf/changed", "conf/sub/old", "results/link"});
+    std::sort(left.begin(), left.end());
+    CHECK(drop_staged_in(job) == left);
+    // A link can lead through a directory that is empty.
+    CHECK(fs::exists(job.directory / "code/sub") == has_link);
+  }
+}
+
+TEST_CASE("of held results, nothing goes where a directory hides what links lead to") {
+  const AsUser user;
+  StageOutJob job;
+  job.request.datasets.push_back({"/p/data", "data"});
+  write_file(job.directory / "data/a", "staged");
+  end_staging(job);
+  write_file(job.directory / "results/log", "2");
+  fs::permissions(job.directory / "results", fs::perms(0));
+  job.ask("results", "o");
+  const Fd directory(::open(job.directory.c_str(), O_RDONLY | O_DIRECTORY));
+  const JobTree tree(directory.get(), job.directory);
+  const StagedData staged(job.request, job.order.at_end(), directory.get());
+  CHECK_FALSE(drop_staged(job.request, tree, staged));
+  CHECK(fs::exists(job.directory / "data/a"));
+  fs::permissions(job.directory / "results", fs::perms(0700));
 }

@@ -37,8 +37,17 @@ TEST_CASE("golden bytes of a status file") {
   set_field(header.cause, "why");
   set_field(header.chosen, "start: e3.pt");
   header.every_s[1] = 900;
-  ItemRecord item{
-      3, k_item_async | k_item_final, 1, 2, 3, 4, 5, {}, {}, {}, {}, {}, 12, 11, 9, 10, 6, 7, 8};
+  ItemRecord item{3,  k_item_async | k_item_final,
+                  1,  2,
+                  3,  4,
+                  5,  {},
+                  {}, {},
+                  {}, {},
+                  13, 14,
+                  15, 12,
+                  11, 9,
+                  10, 6,
+                  7,  8};
   set_field(item.what, "tar");
   set_field(item.source, "/s");
   set_field(item.destination, "/d");
@@ -73,7 +82,11 @@ TEST_CASE("golden bytes of a status file") {
   CHECK(bytes_at(fd, k_item + 96, 1024) == "/s" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 1120, 1024) == "/d" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 2144, 256) == "N" + zeros(255));
-  CHECK(bytes_at(fd, k_item + 2400, 1640) == "no" + zeros(1638));
+  CHECK(bytes_at(fd, k_item + 2400, 1616) == "no" + zeros(1614));
+  CHECK(hex(bytes_at(fd, k_item + 4016, 24)) ==
+        "0d00000000000000"
+        "0e00000000000000"
+        "0f00000000000000");
   CHECK(hex(bytes_at(fd, k_item + 4040, 56)) ==
         "0c00000000000000"
         "0b00000000000000"

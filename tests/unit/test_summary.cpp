@@ -55,6 +55,25 @@ TEST_CASE("of what is only linked, the line says where it comes from") {
   CHECK(summary_lines(status)[0] == "data.tar: not staged: why");
 }
 
+TEST_CASE("of an output that was delivered before, the line says what its target has") {
+  WorkerStatus status;
+  status.items.push_back(item(ItemState::done, "/p/results"));
+  ItemRecord& output = status.items[0];
+  set_field(output.what, "directory");
+  output.files_in_all = 4;
+  output.bytes_in_all = 1153434;
+  output.deliveries = 7;
+  CHECK(delivery_lines(status)[0] ==
+        "results (directory) -> /localscratch/a.1.0/data: up to date: 4 files, 1.1 MiB in 7 "
+        "deliveries");
+  output.files = 1;
+  output.bytes_written = 4;
+  CHECK(delivery_lines(status)[0].ends_with(
+      ": 1 file, 4 B in 0.0 s; up to date: 4 files, 1.1 MiB in 7 deliveries"));
+  output.deliveries = 1;  // this one
+  CHECK(delivery_lines(status)[0].ends_with(": 1 file, 4 B in 0.0 s"));
+}
+
 TEST_CASE("failed, skipped and unfinished items") {
   WorkerStatus status;
   for (const auto state : {ItemState::failed, ItemState::skipped, ItemState::working}) {

@@ -113,7 +113,7 @@ TEST_CASE("an ACL of somebody who is only named is left out and counted") {
   REQUIRE(run.shell("setfacl -m u:nobody:r s/f && tar --acls -cf x.tar -C s f d") == 0);
   run.rules.xattrs = true;
   REQUIRE(run.build(run.scratch / "x.tar") == "");
-  CHECK(run.note == "1 extended attributes or ACLs left out");
+  CHECK(run.note == "1 extended attribute or ACL left out");
 }
 
 TEST_CASE("an ACL gives no more than the umask leaves") {

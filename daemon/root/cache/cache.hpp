@@ -12,6 +12,7 @@
 
 #include "common/os/local_user.hpp"
 #include "common/settings/config.hpp"
+#include "common/wire/peer_note.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/space_claim.hpp"
 #include "daemon/root/basis/loop.hpp"
@@ -67,6 +68,9 @@ class Cache {
   // Publishes the entry (CacheArea::publish()), which entry.made_by, of that user, then uses. Does
   // nothing for what that job has published already.
   Status publish(CacheEntry entry, std::uint32_t uid, int job_fd, const std::string& destination);
+
+  // Notes what the job that has published entries is called by its user.
+  void name_maker(const JobKey& job, const JobFacts& facts);
 
   // Returns whether a change from now on will be seen as one; true if there is no entry. Until
   // then, some milliseconds, no job may run that uses it.

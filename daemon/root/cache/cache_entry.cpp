@@ -33,6 +33,8 @@ static void each_field(Is<CacheEntry> auto& entry, auto field) {
   field("changed_ns", entry.changed.nanoseconds);
   field("for_readers", entry.for_readers);
   field("made_for", entry.made_for);
+  field("array_job", entry.array_job);
+  field("array_task", entry.array_task);
 }
 
 namespace {
@@ -86,9 +88,10 @@ Result<CacheEntry> decode_entry(std::string_view text) {
   fields.read("version", version);
   if (fields.status() && version != k_version) return Error{EINVAL, "is of another version"};
   CacheEntry entry;
-  // Records of 0.1.0's first builds have not the last two.
-  fields.read_record(
-      entry, [](std::string_view field) { return field != "for_readers" && field != "made_for"; });
+  // Records of 0.1.0's first builds have not the last four.
+  fields.read_record(entry, [](std::string_view field) {
+    return field != "for_readers" && field != "made_for" && !field.starts_with("array_");
+  });
   entry.name = entry.directory;
   if (fields.has("entry")) fields.read("entry", entry.name);
   TRY(fields.status());

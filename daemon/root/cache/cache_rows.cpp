@@ -26,6 +26,14 @@ CacheRow Cache::row_of(const Kept& kept) const {
   return row;
 }
 
+void Cache::name_maker(const JobKey& job, const JobFacts& facts) {
+  for (auto& [name, kept] : entries_) {
+    if (!(kept.entry.made_by == job)) continue;
+    kept.entry.array_job = facts.array_job;
+    kept.entry.array_task = facts.array_task;
+  }
+}
+
 // Of an entry for readers, a user learns what that user's jobs use, and not where another one
 // found its source.
 std::vector<CacheRow> Cache::rows(std::uint32_t uid) const {

@@ -2,6 +2,8 @@
 
 #include <sys/statvfs.h>
 
+#include <algorithm>
+
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/held/hold.hpp"
@@ -31,6 +33,29 @@ std::vector<ReportItem> items_in(const WorkerStatus& status, std::uint64_t from,
   std::vector<ReportItem> items;
   for (const ItemRecord& item : status.items) items.push_back(report_item(item, from, to));
   return items;
+}
+
+// No worker works on them any more.
+void end_items(std::vector<ReportItem>& items) {
+  for (ReportItem& item : items) {
+    const bool is_begun = item.state == word_of(k_item_state_words, ItemState::working);
+    if (!is_begun && item.state != word_of(k_item_state_words, ItemState::waiting)) continue;
+    item.state = word_of(k_item_state_words, is_begun ? ItemState::failed : ItemState::skipped);
+    if (item.note.empty()) item.note = "the job ended before it was complete";
+  }
+}
+
+// A later try skips what an earlier one has delivered.
+void note_delivered(std::uint64_t delivered, std::vector<ReportItem>& outputs) {
+  for (std::size_t i = 0; i < std::min(outputs.size(), k_max_request_items); ++i) {
+    const bool is_skipped = outputs[i].state == word_of(k_item_state_words, ItemState::skipped);
+    if (is_skipped && (delivered >> i & 1) != 0)
+      outputs[i].state = word_of(k_item_state_words, ItemState::done);
+  }
+}
+
+bool is_staged_no_more(const JobRecord& record) {
+  return record.ended ? record.state != JobState::stopping : record.state == JobState::failed;
 }
 
 // What was delivered while the job runs.
@@ -69,6 +94,9 @@ NodeReport JobViews::report_of(const JobRecord& record) const {
   const WorkerStatus out = at_.files.status(key, WorkerTask::stage_out);
   report.outputs =
       items_in(out.phase == WorkerPhase::none ? at_.pushes.status(record) : out, from, report.at);
+  note_delivered(record.hold.delivered, report.outputs);
+  if (is_staged_no_more(record)) end_items(report.items);
+  if (record.state == JobState::held || record.state == JobState::gone) end_items(report.outputs);
   report.pushes = record.pushes;
   report.pushes_in_all = record.pushes_in_all;
   return report;

@@ -225,6 +225,7 @@ void Jobs::learn(JobRecord& record, const Wait& wait) {
   const bool runs_on = wait.goes_on != 0 && record.times.run == 0;
   if (!runs_on && facts == record.facts) return;
   record.facts = std::move(facts);
+  cache_.name_maker(record.key(), record.facts);
   if (runs_on) {
     record.may_have_run = true;
     record.times.run = at_.loop.wall_ms();

@@ -14,7 +14,11 @@ constexpr unsigned k_most_failures = 2;
 constexpr const char* k_no_way_in = "this node's file system cannot let one more user in";
 constexpr std::uint64_t k_longest_pause_ms = 24ULL * 3600 * 1000;
 
-std::string text_of(const JobKey& key) { return "job " + std::to_string(key.job); }
+// As its user knows it.
+std::string text_of(const JobKey& key, std::uint32_t array_job, std::uint32_t array_task) {
+  if (array_job == k_no_number) return "job " + std::to_string(key.job);
+  return "job " + std::to_string(array_job) + "_" + std::to_string(array_task);
+}
 
 bool is_done(const ItemRecord& item) { return state_of(item) == ItemState::done; }
 
@@ -174,7 +178,7 @@ void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
     want.is_open = false;
     shared.role = ShareRole::link;
     shared.path = at_.cache.path_of(*kept);
-    shared.note = "staged by " + text_of(kept->made_by) + (shared.for_readers ? k_for_all : "");
+    shared.note = "staged by " + maker_of(*kept) + (shared.for_readers ? k_for_all : "");
     return;
   }
   if (const std::string why = refusal(record); !why.empty()) return own(why);
@@ -270,6 +274,8 @@ Status Sharing::publish(const JobRecord& record, const ItemRecord& item, CacheEn
   entry.what = printable(field_text(item.what));
   entry.bytes = item.bytes_written;
   entry.files = item.files;
+  entry.array_job = record.facts.array_job;
+  entry.array_task = record.facts.array_task;
   return at_.cache.publish(std::move(entry), record.begin.uid, directory,
                            destination_in(item, path));
 }
@@ -358,9 +364,16 @@ std::optional<Sharing::Awaited> Sharing::awaited(const JobKey& key) const {
   if (found == askers_.end()) return {};
   for (const Want& want : found->second.wants) {
     const auto fill = want.is_open ? fills_.find(want.entry.name) : fills_.end();
-    if (fill != fills_.end()) return Awaited{fill->second.entry.made_by, want.entry.source};
+    if (fill != fills_.end()) return Awaited{fill->second.entry, want.entry.source};
   }
   return {};
+}
+
+std::string Sharing::maker_of(const CacheEntry& entry) const {
+  const JobRecord* record = at_.table.find(entry.made_by);
+  if (record != nullptr && record->facts.known)
+    return text_of(entry.made_by, record->facts.array_job, record->facts.array_task);
+  return text_of(entry.made_by, entry.array_job, entry.array_task);
 }
 
 std::string Sharing::waits_for(const JobKey& key) const {
@@ -373,12 +386,12 @@ std::string Sharing::waits_for(const JobKey& key) const {
     return "its turn to look at what it shares";
   const auto item = awaited(key);
   if (!item) return {};
-  return text_of(item->leader) + ", which stages " + last_part(item->source) + " for both";
+  return maker_of(item->entry) + ", which stages " + last_part(item->source) + " for both";
 }
 
 std::optional<JobKey> Sharing::leader_of(const JobKey& key) const {
   const auto item = awaited(key);
-  return item ? std::optional(item->leader) : std::nullopt;
+  return item ? std::optional(item->entry.made_by) : std::nullopt;
 }
 
 }  // namespace nodestage

@@ -112,10 +112,12 @@ class Sharing {
 
   // What another job stages and this one waits for.
   struct Awaited {
-    JobKey leader;
+    CacheEntry entry;  // as its leader has it
     std::string source;
   };
   [[nodiscard]] std::string kept_now(const JobKey& key) const;
+  // The job that staged it, or does: "job 4711".
+  [[nodiscard]] std::string maker_of(const CacheEntry& entry) const;
   [[nodiscard]] std::optional<Awaited> awaited(const JobKey& key) const;
 
   Turns::Begun identify(const JobKey& key);

@@ -45,7 +45,12 @@ void Sharing::take_keys(JobRecord& record) {
         continue;
       }
     }
-    asker.wants.push_back(want_of(record, status.items[i], i, false));
+    Want& want = asker.wants.emplace_back(want_of(record, status.items[i], i, false));
+    const bool is_too_new =
+        i < keepers.items.size() && (keepers.items[i].flags & k_item_unsettled) != 0;
+    if (want.is_open && is_too_new)
+      want.shared.note =
+          "not for other users: " + printable(field_text(keepers.items[i].note), Newlines::join);
   }
   askers_.insert_or_assign(key, std::move(asker));
   settle(key);
@@ -112,7 +117,10 @@ void Sharing::kept(JobRecord& record, const WorkerStatus& status, const std::str
   }
   if (done) {
     next->role = ShareRole::link;
-    next->note = std::string("staged just now") + k_for_all;
+    next->note = std::string("kept on this node") + k_for_all;
+    next->files = status.items[0].files;
+    next->bytes = status.items[0].bytes_written;
+    next->elapsed_ms = std::max<std::uint64_t>(1, status.items[0].elapsed_ms);
     return lead_ended(name, Failure::none);
   }
   log::warn(about_item(record, reserved == nullptr ? "" : reserved->source),

@@ -12,6 +12,11 @@ namespace nodestage {
 // An Error with an advice.
 Error fault(int code, std::string cause, std::string_view advice);
 
+// The advice for EMFILE.
+inline constexpr const char* k_raise_open_files =
+    "Too few files may be open at once: raise the limit, with `ulimit -n` before nodestage run, or "
+    "with LimitNOFILE of nodestaged's service";
+
 // For an archive or an entry with a password; `whose`: "" or "PATH: ".
 Error password_fault(std::string whose = {});
 

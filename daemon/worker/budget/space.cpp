@@ -116,6 +116,11 @@ Error Space::explain(std::string_view name, int code) const {
   }
   if (code == EDQUOT)
     return fault(code, subject + "your quota on the local disk is used up", advice.quota);
+  if (code == EFBIG)
+    return fault(code, subject + std::strerror(code),
+                 "The size of a file is limited, by `ulimit -f` or by the file system: raise the "
+                 "limit, or stage the file in parts");
+  if (code == EMFILE) return fault(code, subject + std::strerror(code), k_raise_open_files);
   return fault(code, subject + std::strerror(code),
                "This is the node's local disk; if it happens again, tell your site's support");
 }

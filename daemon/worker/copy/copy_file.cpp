@@ -145,9 +145,9 @@ class Copy {
 
   [[nodiscard]] Error read_fault(int code) const {
     if (code == 0) return was_changed();  // it became shorter
-    const char* for_key = advice_for_key(code);
+    const char* by_code = advice_by_code(code);
     return fault(code, shown(from_.name) + ": cannot be read: " + std::strerror(code),
-                 for_key != nullptr ? for_key : "Test it: cat FILE > /dev/null");
+                 by_code != nullptr ? by_code : "Test it: cat FILE > /dev/null");
   }
   [[nodiscard]] Error write_fault(int code) const { return copy_fault(space_, from_.name, code); }
 

@@ -33,10 +33,10 @@ bool is_in(const CopiedDirectory& directory, const struct stat& info) {
 }  // namespace
 
 Error unreadable_source(const std::string& path, int code) {
-  const char* for_key = advice_for_key(code);
+  const char* by_code = advice_by_code(code);
   return fault(
       code, shown(path) + ": cannot be read: " + std::strerror(code),
-      for_key != nullptr ? for_key
+      by_code != nullptr ? by_code
       : code == ENOENT || code == ESTALE
           ? "Do not write to a dataset while a job that uses it starts"
           : "The job's user must be able to read all of it, or leave it out with exclude=");

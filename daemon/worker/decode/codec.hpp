@@ -2,6 +2,7 @@
 // frames, and cut-off files are the Decoder's concern.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,7 +51,7 @@ class Codec {
   virtual Status begin_frame() = 0;
   // `in` is empty only at the end of the file. A step that consumes and produces nothing needs more
   // input. A fault's `what` is the cause alone ("gzip checksum"); its code is ENOMEM if the frame
-  // may be good but needs too much memory.
+  // may be good but needs too much memory, k_needs_dictionary if it names one.
   virtual Result<Step> decode(Bytes in, std::span<std::byte> out) = 0;
   // After a fault: roughly where in `in` it occurred, and how much of `out` came before it.
   [[nodiscard]] const Step& before_fault() const { return before_fault_; }
@@ -64,6 +65,8 @@ class Codec {
  private:
   Step before_fault_{};
 };
+
+inline constexpr int k_needs_dictionary = EBADSLT;
 
 // A frame that needs a larger window (zstd; xz: dictionary) is refused.
 inline constexpr std::uint64_t k_max_window = std::uint64_t{128} << 20;

@@ -38,6 +38,10 @@ Error DecodeFaults::damaged_before(std::uint64_t offset, std::string_view cause)
 
 Error DecodeFaults::of_codec(std::uint64_t offset, const Error& error) const {
   if (is_stopped(error)) return error;
+  if (error.code == k_needs_dictionary)
+    return fault(error.code,
+                 shown(path_) + ": is compressed with a dictionary, which is not in the file",
+                 "Compress it without one (zstd and lz4 without -D)");
   if (error.code != ENOMEM) return damaged_at(offset, error.text());
   return fault(ENOMEM, shown(path_) + ": needs too much memory to decode: " + error.text(),
                "Compress it with a window or dictionary of at most " + human_bytes(k_max_window) +

@@ -253,7 +253,7 @@ Status CopyOut::leaf_or_link(Descent& at, const SourceEntry& source, const std::
 Status CopyOut::leaf(Descent& at, const SourceEntry& source, const std::string& name,
                      const std::string& path, const struct stat& info) {
   if (scope_.is_early() && scope_.is_noted(path, info)) {
-    report_.add_unchanged();
+    report_.add_unchanged(info);
     return {};
   }
   if (!is_kept(info)) {

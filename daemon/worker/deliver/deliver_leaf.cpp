@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,20 +19,28 @@ namespace {
 // Files from this size on are synced at once, smaller ones while the next ones are written.
 constexpr off_t k_sync_bytes = off_t{4} << 20;
 
-Result<bool> have_same_bytes(const SourceEntry& one, const struct stat& info,
-                             const SourceEntry& other, const struct stat& other_info) {
-  constexpr std::size_t k_block = std::size_t{256} << 10;
-  TRY_ASSIGN(const Fd file, open_for_reading(one, info));
-  TRY_ASSIGN(const Fd other_file, open_for_reading(other, other_info));
+// Of the first `size` bytes of each.
+Result<bool> have_same_bytes(int file, int other, std::uint64_t size) {
+  constexpr std::uint64_t k_block = std::uint64_t{256} << 10;
   std::vector<std::byte> block(k_block);
   std::vector<std::byte> other_block(k_block);
-  for (std::uint64_t at = 0;; at += k_block) {
-    TRY_ASSIGN(const std::size_t read, pread_all(file.get(), block, at));
-    TRY_ASSIGN(const std::size_t other_read, pread_all(other_file.get(), other_block, at));
-    if (read != other_read || std::memcmp(block.data(), other_block.data(), read) != 0)
-      return false;
-    if (read < k_block) return true;
+  for (std::uint64_t at = 0; at < size; at += k_block) {
+    const std::size_t bytes = std::min(k_block, size - at);
+    TRY_ASSIGN(const std::size_t read, pread_all(file, std::span(block).first(bytes), at));
+    TRY_ASSIGN(const std::size_t other_read,
+               pread_all(other, std::span(other_block).first(bytes), at));
+    if (read != bytes || other_read != bytes) return false;
+    if (std::memcmp(block.data(), other_block.data(), bytes) != 0) return false;
   }
+  return true;
+}
+
+// A log, or another file that is only appended to.
+bool has_only_grown(int from, int copy, const struct stat& before) {
+  struct stat now {};
+  if (::fstat(from, &now) != 0 || now.st_size <= before.st_size) return false;
+  const auto is_same = have_same_bytes(from, copy, static_cast<std::uint64_t>(before.st_size));
+  return is_same && *is_same;
 }
 
 // Of files and links that do not change.
@@ -43,7 +53,11 @@ Result<bool> have_same_content(const SourceEntry& one, const SourceEntry& other)
   const bool is_alike = (info.st_mode & S_IFMT) == (other_info.st_mode & S_IFMT) &&
                         info.st_size == other_info.st_size;
   if (!is_alike || (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))) return false;
-  if (S_ISREG(info.st_mode)) return have_same_bytes(one, info, other, other_info);
+  if (S_ISREG(info.st_mode)) {
+    TRY_ASSIGN(const Fd file, open_for_reading(one, info));
+    TRY_ASSIGN(const Fd other_file, open_for_reading(other, other_info));
+    return have_same_bytes(file.get(), other_file.get(), static_cast<std::uint64_t>(info.st_size));
+  }
   TRY_ASSIGN(const std::string text, read_link(one));
   TRY_ASSIGN(const std::string other_text, read_link(other));
   return text == other_text;
@@ -87,7 +101,7 @@ bool DeliverLeaf::is_delivered(const SourceEntry& source, int target_fd, const s
 Status DeliverLeaf::copy(const SourceEntry& source, CopyInto into, const std::string& name,
                          const std::string& path, const struct stat& info) {
   if (is_delivered(source, into.fd, name, path, info)) {
-    report_.add_unchanged();
+    report_.add_unchanged(info);
     return {};
   }
   const auto copied = entry(source, into, name, path, info);
@@ -95,7 +109,7 @@ Status DeliverLeaf::copy(const SourceEntry& source, CopyInto into, const std::st
   if (!copied) return copied.error();
   if (*copied == Copied::whole) {
     into.is_changed = true;
-    report_.add_file();
+    report_.add_copied(info);
   } else if (*copied == Copied::unsettled) {
     if (info.st_nlink > 1) unsettled_.insert(HardLinks::id(info));
     report_.add_unsettled(path);
@@ -130,33 +144,40 @@ Result<DeliverLeaf::Copied> DeliverLeaf::file(const SourceEntry& source, CopyInt
   if (is_gone && scope_.is_early()) return Copied::vanished;
   if (!from) return source_fault(from.error(), info);
   if (!scope_.is_early()) {
-    TRY(final_file(from->get(), into, name));
+    TRY(final_file(from->get(), into, name, path));
     return Copied::whole;
   }
   const auto settled = SettledFile::look(from->get(), scope_.rules());
   if (!settled) return Copied::unsettled;
-  const Status written = write_file(from->get(), into, name, settled->info(), &*settled);
+  const auto written =
+      write_file(from->get(), into, name, settled->info(), &*settled, Growing::refused);
   if (!written && written.error().code == k_was_changed) return Copied::unsettled;
-  TRY(written);
+  if (!written) return written.error();
   scope_.list->add(scope_.item, path, settled->info());
   return Copied::whole;
 }
 
 // There is no later delivery to which one that is still being written could be left.
-Status DeliverLeaf::final_file(int from, CopyInto into, const std::string& name) {
+Status DeliverLeaf::final_file(int from, CopyInto into, const std::string& name,
+                               const std::string& path) {
   const SettleRules& rules = scope_.rules();
   for (unsigned reads = 1;; ++reads) {
     struct stat info {};
     if (::fstat(from, &info) != 0) return system_error("cannot read");
-    Status written = write_file(from, into, name, info, nullptr);
-    if (written || written.error().code != k_was_changed || reads >= rules.reads) return written;
+    const bool is_last = reads >= rules.reads;
+    const auto written =
+        write_file(from, into, name, info, nullptr, is_last ? Growing::kept : Growing::refused);
+    if (written && *written) report_.add_growing(path);
+    if (written) return {};
+    if (is_last || written.error().code != k_was_changed) return written.error();
     rules.wait(rules.between);
   }
 }
 
 // `settled`: only if it held still before, too, and on stable storage before it has its name.
-Status DeliverLeaf::write_file(int from, CopyInto into, const std::string& name,
-                               const struct stat& info, const SettledFile* settled) {
+Result<bool> DeliverLeaf::write_file(int from, CopyInto into, const std::string& name,
+                                     const struct stat& info, const SettledFile* settled,
+                                     Growing growing) {
   const PendingName pending(into.fd, names_);
   TRY_ASSIGN(Fd to, pending.create_file(0600));
   const auto on_bytes = [&](std::uint64_t bytes) {
@@ -166,7 +187,9 @@ Status DeliverLeaf::write_file(int from, CopyInto into, const std::string& name,
   TRY(copy_data(from, to.get(), static_cast<std::uint64_t>(info.st_size), on_bytes));
   const bool is_whole =
       settled != nullptr ? settled->was_whole() : has_held_still(from, info, scope_.rules());
-  if (!is_whole) return was_changed();
+  const bool has_grown =
+      !is_whole && growing == Growing::kept && has_only_grown(from, to.get(), info);
+  if (!is_whole && !has_grown) return was_changed();
   TRY(attributes_.keep("mode", ::fchmod(to.get(), info.st_mode & 0777) == 0 ? 0 : errno));
   TRY(attributes_.keep("time", ::futimens(to.get(), times_of(info).data()) == 0 ? 0 : errno));
   const bool is_synced_first = settled != nullptr || info.st_size >= k_sync_bytes;
@@ -179,7 +202,7 @@ Status DeliverLeaf::write_file(int from, CopyInto into, const std::string& name,
   TRY(close_checked(std::move(to)));
   TRY(commit(pending, into.fd, name));
   if (written) syncs_.add(std::move(written));
-  return {};
+  return has_grown;
 }
 
 Result<DeliverLeaf::Copied> DeliverLeaf::link(const SourceEntry& source, CopyInto into,
@@ -212,12 +235,12 @@ Status DeliverLeaf::put_link(const std::string& text, CopyInto into, const std::
                              const struct stat& info) {
   const auto there = read_link({into.fd, name, O_NOFOLLOW});
   if (scope_.list != nullptr && there && *there == text) {
-    report_.add_unchanged();
+    report_.add_unchanged(info);
     return {};
   }
   TRY(make_link(text, into, name, info));
   into.is_changed = true;
-  report_.add_file();
+  report_.add_copied(info);
   return {};
 }
 

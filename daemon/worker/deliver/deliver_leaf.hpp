@@ -62,9 +62,12 @@ class DeliverLeaf {
                        const std::string& path, const struct stat& info);
   Result<Copied> file(const SourceEntry& source, CopyInto into, const std::string& name,
                       const std::string& path, const struct stat& info);
-  Status final_file(int from, CopyInto into, const std::string& name);
-  Status write_file(int from, CopyInto into, const std::string& name, const struct stat& info,
-                    const SettledFile* settled);
+  Status final_file(int from, CopyInto into, const std::string& name, const std::string& path);
+  // What becomes of a file that only grows while it is copied.
+  enum class Growing { refused, kept };
+  // Returns whether it has grown meanwhile, and has what was in it before.
+  Result<bool> write_file(int from, CopyInto into, const std::string& name, const struct stat& info,
+                          const SettledFile* settled, Growing growing);
   Result<Copied> link(const SourceEntry& source, CopyInto into, const std::string& name,
                       const std::string& path, const struct stat& info) const;
   Status make_link(const std::string& text, CopyInto into, const std::string& name,

@@ -23,7 +23,9 @@ struct DeliveredHead {
   std::uint64_t magic;
   std::uint64_t is_busy;
   std::uint64_t unfinished;
-  char temporary[k_delivered_head_bytes - 3 * sizeof(std::uint64_t)];
+  char temporary[k_delivered_head_bytes - 3 * sizeof(std::uint64_t) -
+                 k_max_request_items * sizeof(std::uint32_t)];
+  std::array<std::uint32_t, k_max_request_items> deliveries;
 };
 static_assert(sizeof(DeliveredHead) == k_delivered_head_bytes);
 
@@ -79,6 +81,7 @@ DeliveredList::DeliveredList(int fd) : fd_(fd) {
   if (head.magic == 0) return;  // a new one, or none
   was_busy_ = head.is_busy != 0;
   unfinished_ = head.unfinished;
+  deliveries_ = head.deliveries;
   if (read_records() > 2 * last_.size()) compact();
 }
 
@@ -124,7 +127,7 @@ void DeliveredList::compact() {
 void DeliveredList::begin(std::string_view prefix) {
   if (fd_ < 0) return;
   if (const std::string left = left_temporary(fd_, prefix); !left.empty()) ::unlink(left.c_str());
-  const DeliveredHead head{k_magic, 1, unfinished_, {}};
+  const DeliveredHead head{k_magic, 1, unfinished_, {}, deliveries_};
   static_cast<void>(write_at(fd_, bytes_of(head), 0));
 }
 
@@ -158,6 +161,13 @@ void DeliveredList::end_output(std::size_t item) {
   if (fd_ < 0) return;
   unfinished_ &= ~(std::uint64_t{1} << item);
   static_cast<void>(write_at(fd_, bytes_of(unfinished_), offsetof(DeliveredHead, unfinished)));
+}
+
+std::uint64_t DeliveredList::add_delivery(std::size_t item) {
+  ++deliveries_[item];
+  if (fd_ >= 0)
+    static_cast<void>(write_at(fd_, bytes_of(deliveries_), offsetof(DeliveredHead, deliveries)));
+  return deliveries_[item];
 }
 
 void DeliveredList::take_back() {

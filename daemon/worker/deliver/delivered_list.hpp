@@ -10,7 +10,8 @@
 //
 //   offset 0      u64 magic, u64 is_busy (1: a worker that set it has not ended by itself),
 //                 u64 unfinished (bit i: deliveries of output i may not be synced as a whole),
-//                 text: the path of the temporary name in a target that is in use; NUL-terminated
+//                 text: the path of the temporary name in a target that is in use; NUL-terminated;
+//                 at its end u32 for each output: how many deliveries have brought something
 //   then, each    u64 name (FNV-1a of the output's index, '/', the path below its target, and for
 //                 a directory another '/'),
 //                 u64 device, u64 inode, u64 size, i64 mtime, i64 ctime (nanoseconds since 1970),
@@ -21,12 +22,15 @@
 
 #include <sys/stat.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
+
+#include "common/wire/request_limits.hpp"
 
 namespace nodestage {
 
@@ -65,6 +69,9 @@ class DeliveredList {
   bool begin_output(std::size_t item);
   // Notes that all that was noted of the output is synced.
   void end_output(std::size_t item);
+  // Counts a delivery of the output that has brought something. Returns how many have.
+  std::uint64_t add_delivery(std::size_t item);
+  [[nodiscard]] std::uint64_t deliveries(std::size_t item) const { return deliveries_[item]; }
   // Drops what was noted since begin_output(), since it could not be synced.
   void take_back();
 
@@ -103,6 +110,7 @@ class DeliveredList {
   int fd_ = -1;
   bool was_busy_ = false;
   std::uint64_t unfinished_ = 0;
+  std::array<std::uint32_t, k_max_request_items> deliveries_{};
   std::uint64_t end_ = k_delivered_head_bytes;         // where the next record goes
   std::uint64_t output_end_ = k_delivered_head_bytes;  // at begin_output()
   std::vector<std::uint64_t> noted_;                   // names, since begin_output()

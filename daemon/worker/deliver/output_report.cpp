@@ -1,5 +1,6 @@
 #include "daemon/worker/deliver/output_report.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/os/wall_clock.hpp"
@@ -51,6 +52,7 @@ void OutputReport::begin(std::string_view what, std::string_view destination) {
 
 void OutputReport::begin_again() {
   faults_ = specials_ = 0;
+  record_.files_in_all = record_.bytes_in_all = 0;
   are_users_ = true;
   unsettled_ = growing_ = followed_ = partly_ = loops_ = staged_ = kept_ = {};
   first_code_ = 0;
@@ -90,6 +92,24 @@ void OutputReport::add_read(std::uint64_t bytes) {
 
 void OutputReport::add_file() {
   ++record_.files;
+  tick();
+}
+
+// The names of a file with several links have its size together.
+void OutputReport::add_up_to_date(const struct stat& info) {
+  ++record_.files_in_all;
+  if (S_ISREG(info.st_mode))
+    record_.bytes_in_all +=
+        static_cast<std::uint64_t>(info.st_size) / std::max<nlink_t>(1, info.st_nlink);
+}
+
+void OutputReport::add_copied(const struct stat& info) {
+  add_up_to_date(info);
+  add_file();
+}
+
+void OutputReport::add_unchanged(const struct stat& info) {
+  add_up_to_date(info);
   tick();
 }
 
@@ -176,8 +196,8 @@ void OutputReport::finish(const Status& delivered) {
   note_links();
   if (growing_.count > 0) {
     add_note(counted(growing_.count, "file was", "files were") +
-             " being written, and the archive has what was in " +
-             (growing_.count == 1 ? "it" : "each") + " when it was opened: " + growing_.text());
+             " still being written, and what was in " + (growing_.count == 1 ? "it" : "each") +
+             " when it was opened was delivered: " + growing_.text());
   }
   if (unsettled_.count > 0) {
     record_.flags |= k_item_unsettled;

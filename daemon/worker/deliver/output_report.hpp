@@ -1,6 +1,8 @@
 // OutputReport: what is reported about one --stage-out item, while it runs and at its end.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -34,10 +36,13 @@ class OutputReport {
   void set_written(std::uint64_t bytes);
   void set_total(std::uint64_t bytes);  // that will be read, as far as is known
   void add_read(std::uint64_t bytes);
-  void add_file();
-  void add_unchanged() { tick(); }            // an entry that is not copied
+  void add_file();  // of an archive
+  void add_copied(const struct stat& info);
+  void add_unchanged(const struct stat& info);  // an entry that is not copied, and is in the target
+  // How many deliveries have brought what is in the target, with this one.
+  void set_deliveries(std::uint64_t count) { record_.deliveries = count; }
   void add_unsettled(std::string_view path);  // an entry that is being written
-  void add_growing(std::string_view path);    // a file that became longer while it was packed
+  void add_growing(std::string_view path);    // a file that became longer while it was read
   void add_special();                         // a socket, FIFO, or device that was left out
   // Counts a link in whose place what it leads to was delivered, or what was changed of that.
   void add_followed(std::string_view path, bool is_whole);
@@ -51,6 +56,7 @@ class OutputReport {
   void add_fault(std::string_view path, const Error& error);
 
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
+  [[nodiscard]] std::uint64_t files() const { return record_.files; }  // that were copied
   [[nodiscard]] std::uint64_t unsettled() const { return unsettled_.count; }
   [[nodiscard]] int first_code() const { return first_code_; }  // errno of the first fault
 
@@ -75,6 +81,7 @@ class OutputReport {
  private:
   using Clock = std::chrono::steady_clock;
   void note_code(int code) { are_users_ = are_users_ && is_users_fault(code); }
+  void add_up_to_date(const struct stat& info);
   void tick();
   void publish();
   void end(ItemState state);

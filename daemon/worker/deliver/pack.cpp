@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
+#include "common/text/fnv1a.hpp"
 #include "daemon/worker/deliver/source_fault.hpp"
 #include "daemon/worker/tree/settled_file.hpp"
 
@@ -309,11 +311,16 @@ Status Pack::add_data(archive_entry* entry, int fd, const std::string& name) {
   set_attributes(entry, info);
   if (is_tar_ && info.st_blocks * 512 < info.st_size) TRY(map_holes(entry, fd, info));
   TRY(write_header(entry));
-  TRY(write_data(fd, static_cast<std::uint64_t>(info.st_size)));
+  TRY(read_data(fd, static_cast<std::uint64_t>(info.st_size), Then::write));
   if (has_held_still(fd, info, *settle_)) return {};
   struct stat now {};
   const bool has_grown = ::fstat(fd, &now) == 0 && now.st_size > info.st_size;
   if (growing_ == Growing::refused || !has_grown) return was_changed();
+  if (growing_ == Growing::kept_if_same) {
+    const std::uint64_t sum = sum_;
+    TRY(read_data(fd, static_cast<std::uint64_t>(info.st_size), Then::forget));
+    if (sum != sum_) return was_changed();
+  }
   report_.add_growing(name);
   return {};
 }
@@ -326,7 +333,8 @@ Status Pack::write_header(archive_entry* entry) {
 }
 
 // Holes are passed as the zeros that they read as; libarchive drops them by the entry's map.
-Status Pack::write_data(int fd, std::uint64_t size) {
+Status Pack::read_data(int fd, std::uint64_t size, Then then) {
+  sum_ = fnv1a("");
   for (std::uint64_t offset = 0; offset < size;) {
     const auto count = pread_all(fd,
                                  std::as_writable_bytes(std::span(block_))
@@ -334,17 +342,24 @@ Status Pack::write_data(int fd, std::uint64_t size) {
                                  offset);
     if (!count) return system_error("cannot read", count.error().code);
     if (*count == 0) return was_changed();  // it became shorter
-    const std::size_t bytes = *count;
-    for (std::size_t done = 0; done < bytes;) {
-      const la_ssize_t taken = ::archive_write_data(archive_, block_.data() + done, bytes - done);
-      if (taken < 0) return fault(static_cast<int>(taken));
-      if (taken == 0) return Error{EIO, "no more data can be written to the archive"};
-      done += static_cast<std::size_t>(taken);
-    }
-    offset += bytes;
-    report_.add_read(bytes);
-    count_written();
+    offset += *count;
+    const std::string_view data = std::string_view(block_).substr(0, *count);
+    if (growing_ == Growing::kept_if_same) sum_ = fnv1a(data, sum_);
+    if (then == Then::write) TRY(write_data(data));
   }
+  return {};
+}
+
+Status Pack::write_data(std::string_view data) {
+  const std::size_t bytes = data.size();
+  while (!data.empty()) {
+    const la_ssize_t taken = ::archive_write_data(archive_, data.data(), data.size());
+    if (taken < 0) return fault(static_cast<int>(taken));
+    if (taken == 0) return Error{EIO, "no more data can be written to the archive"};
+    data.remove_prefix(static_cast<std::size_t>(taken));
+  }
+  report_.add_read(bytes);
+  count_written();
   return {};
 }
 

@@ -61,6 +61,8 @@ class Pack {
   // the archive has what was in it when it was opened. Otherwise it is a fault, as any other file
   // that is changed meanwhile: was_changed().
   void keep_growing() { growing_ = Growing::kept; }
+  // The same, if what was read of it is still in it.
+  void keep_growing_if_same() { growing_ = Growing::kept_if_same; }
 
   // From here on, no mode is changed in order to read what its owner may not: that is a fault.
   void keep_modes() { purpose_ = WalkFor::looking; }
@@ -105,7 +107,9 @@ class Pack {
   Status add_data(archive_entry* entry, int fd, const std::string& name);
   void set_attributes(archive_entry* entry, const struct stat& info) const;
   Status write_header(archive_entry* entry);
-  Status write_data(int fd, std::uint64_t size);
+  enum class Then { write, forget };
+  Status read_data(int fd, std::uint64_t size, Then then);
+  Status write_data(std::string_view data);
   Status fault(int code) const;
   void count_written();
 
@@ -120,7 +124,8 @@ class Pack {
   archive* archive_;
   bool is_tar_ = false;  // keeps hard links and holes
   HardLinks links_;      // with names in the archive
-  enum class Growing { refused, kept } growing_ = Growing::refused;
+  enum class Growing { refused, kept, kept_if_same } growing_ = Growing::refused;
+  std::uint64_t sum_ = 0;  // of the last file, where it may have grown
   const SettleRules* settle_ = &usual_settle_rules();
   WalkFor purpose_ = WalkFor::reading;
   std::optional<HardLinks::Id> own_file_;

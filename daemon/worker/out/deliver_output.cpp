@@ -164,14 +164,15 @@ class Delivery {
   Status pack_whole(int into_fd) {
     const SettleRules& rules = scope_.rules();
     for (unsigned reads = 1;; ++reads) {
-      Status packed = pack(into_fd);
-      if (packed || packed.error().code != k_was_changed || reads >= rules.reads) return packed;
+      const bool is_last = reads >= rules.reads;
+      Status packed = pack(into_fd, is_last);
+      if (packed || packed.error().code != k_was_changed || is_last) return packed;
       rules.wait(rules.between);
       report_.begin_anew();
     }
   }
 
-  Status pack(int into_fd) {
+  Status pack(int into_fd, bool is_last) {
     TRY(check_pack_suffix(target_.suffix));
     const PendingNames own = names();
     remove_leftovers(into_fd, own);
@@ -182,6 +183,7 @@ class Delivery {
     archive->follow(links_);
     archive->leave_out(scope_.leaves_out);
     archive->settle_by(scope_.rules());
+    if (is_last) archive->keep_growing_if_same();
     TRY(archive->leave_out_file(file.get()));
     TRY(pack_sources(*archive));
     TRY(archive->finish());
@@ -211,6 +213,12 @@ class Delivery {
   CopyScope scope_;
   OutputReport& report_;
 };
+
+void count_delivery(const EarlierDelivery& earlier, OutputReport& report) {
+  if (earlier.list == nullptr) return;
+  report.set_deliveries(report.files() > 0 ? earlier.list->add_delivery(earlier.item)
+                                           : earlier.list->deliveries(earlier.item));
+}
 
 }  // namespace
 
@@ -263,7 +271,9 @@ void deliver_output(const OutputItem& item, const DeliveryOrder& order, const Jo
   scope.settled = &rules;
   scope.leaves_out = job.leaves_out(*source);
   if (const std::string note = left_out_note(*source); !note.empty()) report.add_note(note);
-  report.finish(Delivery(order, job, *source, *target, scope, report).run());
+  const Status delivered = Delivery(order, job, *source, *target, scope, report).run();
+  count_delivery(earlier, report);
+  report.finish(delivered);
 }
 
 void push_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
@@ -294,6 +304,7 @@ void push_output(const OutputItem& item, const DeliveryOrder& order, const JobRe
     report.begin_again();
   }
   if (pushed) earlier.list->end_output(earlier.item);
+  count_delivery(earlier, report);
   report.finish(pushed);
 }
 

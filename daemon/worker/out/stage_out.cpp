@@ -10,6 +10,7 @@
 #include "common/text/human.hpp"
 #include "common/text/name_pattern.hpp"
 #include "common/wire/status_file.hpp"
+#include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/budget/rate_limit.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
@@ -47,6 +48,12 @@ std::string advice(const DeliveryWords& words, int code) {
     case ENOSPC:
     case EDQUOT:
       first = "Make room at the target or in your quota. ";
+      break;
+    case EFBIG:
+      first = "The size of a file is limited, by `ulimit -f` or by the target's file system. ";
+      break;
+    case EMFILE:
+      first = std::string(k_raise_open_files) + ". ";
       break;
     case EACCES:
     case EPERM:

@@ -103,10 +103,10 @@ StagedData::StagedData(const StageRequest& request, const DeliveryOrder& order, 
 
 void StagedData::add(const DatasetItem& item, std::uint64_t until, bool is_early) {
   if (!item.destination.empty()) {
-    places_.push_back({normal(item.destination), false, until, item.shared});
+    places_.push_back({normal(item.destination), false, until, item.shared, is_early});
     return;
   }
-  Place place{"", is_glob(item.source), until, item.shared};
+  Place place{"", is_glob(item.source), until, item.shared, is_early};
   // The job may have put names of its own there before all matches were in place.
   if (place.is_glob && is_early) place.ended = std::exchange(place.until, 0);
   for (const std::string& source : sources_of(item.source)) add_names(source, place);
@@ -162,6 +162,18 @@ bool StagedData::is_changed(const Place& place, const std::string& path, const s
 bool StagedData::is_unchanged(const std::string& path, const struct stat& info) const {
   const Place* place = place_of(path);
   return place != nullptr && is_old(*place, path, info);
+}
+
+bool StagedData::is_as_staged(const std::string& path, const struct stat& info) const {
+  const Place* place = place_of(path);
+  return place != nullptr && S_ISREG(info.st_mode) && !place->is_early && place->until != 0 &&
+         (placed_ || !place->is_any()) && ctime_of(info) <= place->until;
+}
+
+std::string StagedData::item_at(const std::string& path) const {
+  const Place* place = place_of(path);
+  if (place == nullptr) return "";
+  return place->is_glob ? first_part(path) : place->name;
 }
 
 bool StagedData::is_all_unchanged(const JobTree& job, const std::string& path,

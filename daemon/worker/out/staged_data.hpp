@@ -38,6 +38,12 @@ class StagedData {
   [[nodiscard]] bool is_all_unchanged(const JobTree& job, const std::string& path,
                                       IfUnknown unknown) const;
 
+  // Returns whether it is certain that staging has made the file, which looks as `info`, and that
+  // nothing has touched it since.
+  [[nodiscard]] bool is_as_staged(const std::string& path, const struct stat& info) const;
+  // Returns the path of the item that has put something at or above the path; "" if none has.
+  [[nodiscard]] std::string item_at(const std::string& path) const;
+
   // The results among what `source` of --stage-out has found: of the matches of a glob, those that
   // are not all unchanged. What the glob names itself ("data/*" of the dataset "data") is a result.
   [[nodiscard]] OutputSource results_of(const JobTree& job, const std::string& source,
@@ -49,6 +55,7 @@ class StagedData {
     bool is_glob = false;     // a glob of names
     std::uint64_t until = 0;  // wall_ns() when it was complete; 0: not known
     bool is_link = false;     // a link at its name leads to what is kept for several jobs
+    bool is_early = false;    // the job may have run before it was complete
     std::uint64_t ended = 0;  // of one in which the job may have been first: when it was complete
     // Returns whether it matches every name.
     [[nodiscard]] bool is_any() const {

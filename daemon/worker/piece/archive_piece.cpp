@@ -143,9 +143,10 @@ Status ArchivePiece::build(const PiecePlace& place) {
   }
   if (Status within = check_ratio(bounds); !within) return at_entry(std::move(within.error()), "");
   const TreeWriter::LeftOut left_out = writer.left_out();
-  add_skipped(escaped_ + left_out.escaped, "entries that lead out of the archive");
-  add_skipped(left_out.specials, "FIFOs, devices or sockets");
-  add_skipped(left_out.set_ids, "set-id bits of files");
+  add_skipped(escaped_ + left_out.escaped,
+              {"entry that leads out of the archive", "entries that lead out of the archive"});
+  add_skipped(left_out.specials, k_specials);
+  add_skipped(left_out.set_ids, {"file's set-id bits", "files' set-id bits"});
   add_skipped(left_out.lost_xattrs, k_lost_xattrs);
   add_note(writer.unreadable().note());
   if (wanted.links == LinksOut::followed) add_note(k_only_directories);

@@ -52,8 +52,7 @@ Result<DatasetSources> dataset_sources(const DatasetItem& item) {
   if (item.newest == 0) {
     if (!found) return found.error();
     DatasetSources sources{std::move(found->paths), found->is_group, {}, {}};
-    if (found->specials > 0)
-      sources.note = human_count(found->specials) + " " + std::string(k_specials) + " left out";
+    sources.note = left_out_note(found->specials, k_specials);
     return sources;
   }
   auto choice = found ? choose(item, *found) : Result<NewestChoice>(found.error());

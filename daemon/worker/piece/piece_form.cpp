@@ -15,14 +15,19 @@ constexpr std::size_t k_look_block = std::size_t{1} << 20;
 
 }  // namespace
 
+std::string left_out_note(std::uint64_t count, const Skipped& what) {
+  if (count == 0) return "";
+  return human_count(count) + " " + (count == 1 ? what.one : what.many) + " left out";
+}
+
 void PieceForm::add_note(const std::string& text) {
   if (text.empty()) return;
   if (!note.empty()) note += "; ";
   note += text;
 }
 
-void PieceForm::add_skipped(std::uint64_t count, std::string_view what) {
-  if (count > 0) add_note(human_count(count) + " " + std::string(what) + " left out");
+void PieceForm::add_skipped(std::uint64_t count, const Skipped& what) {
+  add_note(left_out_note(count, what));
 }
 
 void PieceForm::begin_relay(std::uint64_t offset) {

@@ -70,6 +70,14 @@ class LookTime {
   Clock::time_point end_;
 };
 
+// What is left out, with a number before it.
+struct Skipped {
+  const char* one;
+  const char* many;
+};
+// Returns "2 FIFOs, sockets or devices left out"; "" for none.
+std::string left_out_note(std::uint64_t count, const Skipped& what);
+
 // The base of each form. What a form's own functions do is said in piece.hpp.
 struct PieceForm {
   std::string path;
@@ -85,14 +93,15 @@ struct PieceForm {
 
   void add_note(const std::string& text);
   // Adds the note that so many were left out, if there are any.
-  void add_skipped(std::uint64_t count, std::string_view what);
+  void add_skipped(std::uint64_t count, const Skipped& what);
   void begin_relay(std::uint64_t offset);
   // Reads the file as it is, while there is time.
   Status look_plainly(const LookTime& time, PieceLook& look);
 };
 
-inline constexpr std::string_view k_lost_xattrs = "extended attributes or ACLs";
-inline constexpr std::string_view k_specials = "FIFOs, sockets or devices";
+inline constexpr Skipped k_lost_xattrs = {"extended attribute or ACL",
+                                          "extended attributes or ACLs"};
+inline constexpr Skipped k_specials = {"FIFO, socket or device", "FIFOs, sockets or devices"};
 inline constexpr const char* k_only_directories = "links= has a meaning for directories only";
 
 // Makes the directory of a place.

@@ -99,6 +99,7 @@ class Recognition {
   Status check_zip_part() const;
   Result<std::string> checkpoint_inside();
   void note_copied();
+  [[nodiscard]] Error compressed_twice() const;
   [[nodiscard]] Error not_an_archive() const;
   [[nodiscard]] Error unreadable_kind() const;
 
@@ -169,8 +170,11 @@ Result<Container> Recognition::container() {
 Status Recognition::judge_other() {
   if (claims_archive() && name_->use == Use::refused) return unreadable_kind();
   if (must_be_archive()) {
+    const auto start = found_.decoder->peek();
+    const bool is_twice = found_.decoder->coding() != Coding::plain && start &&
+                          recognise_coding(*start) != Coding::plain;
     TRY(found_.decoder->drain());  // if it is cut off or damaged, that is the cause
-    return not_an_archive();
+    return is_twice ? compressed_twice() : not_an_archive();
   }
   if (found_.decoder->coding() != Coding::plain) found_.note = "not an archive: copied as it is";
   return {};
@@ -208,6 +212,14 @@ void Recognition::note_copied() {
   found_.note = "copied as it is: its content is an archive (" +
                 std::string(row_of(found_.container).name) +
                 "), but its name is not that of one; extract=yes extracts it";
+}
+
+Error Recognition::compressed_twice() const {
+  const std::string path = shell_word(shown(path_));
+  return fault(0, shown(path_) + ": is compressed twice",
+               "Decompress it once, and stage what that gives: " +
+                   std::string(row_of(found_.decoder->coding()).name) + " -dc " + path +
+                   " > NEW-FILE (extract=no copies it as it is)");
 }
 
 Error Recognition::not_an_archive() const {

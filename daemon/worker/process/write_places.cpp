@@ -125,7 +125,7 @@ std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, const Stag
                                             int job_fd, std::chrono::milliseconds patience) {
   std::vector<Fd> places;
   if (std::holds_alternative<StageOrder>(order) || std::holds_alternative<KeepOrder>(order) ||
-      std::holds_alternative<RemoveOrder>(order)) {
+      std::holds_alternative<RemoveOrder>(order) || std::holds_alternative<MeasureOrder>(order)) {
     if (auto job = open_beneath(job_fd, ".", k_directory)) places.push_back(std::move(*job));
     const auto* stage = std::get_if<StageOrder>(&order);
     if (stage == nullptr || stage->memory.directory.empty()) return places;

@@ -30,7 +30,7 @@ int stat_source(const std::string& path, struct stat& info) {
 
 Error open_fault(const std::string& path, int code) {
   const std::string cause = shown(path) + ": " + std::strerror(code);
-  if (const char* advice = advice_for_key(code)) return fault(code, cause, advice);
+  if (const char* advice = advice_by_code(code)) return fault(code, cause, advice);
   if (code == ENOENT || code == ENOTDIR || code == ELOOP) {
     return fault(code, cause, "Check the path: ls -l " + shell_word(shown(path)));
   }
@@ -45,7 +45,8 @@ Error open_fault(const std::string& path, int code) {
       "Is its file system mounted on this node? If it happens again, tell your site's support");
 }
 
-const char* advice_for_key(int code) {
+const char* advice_by_code(int code) {
+  if (code == EMFILE) return k_raise_open_files;
   if (code != ENOKEY && code != EKEYEXPIRED && code != EKEYREVOKED && code != EKEYREJECTED)
     return nullptr;
   return "Its file system requires a ticket or token (Kerberos, AFS) that staging on a node does "
@@ -126,9 +127,9 @@ Result<std::size_t> Source::fetch_original(std::uint64_t offset, std::span<std::
 }
 
 Error Source::read_fault(int code) const {
-  const char* for_key = advice_for_key(code);
+  const char* by_code = advice_by_code(code);
   return fault(code, shown(path_) + ": cannot be read: " + std::strerror(code),
-               for_key != nullptr ? for_key
+               by_code != nullptr ? by_code
                                   : "Test it: cat FILE > /dev/null; if that "
                                     "works, tell your site's support");
 }

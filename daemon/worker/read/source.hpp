@@ -19,9 +19,9 @@ namespace nodestage {
 // Returns the fault for a failure to open or find `path`; `code` is errno's value.
 Error open_fault(const std::string& path, int code);
 
-// Returns the advice if a file system requires a ticket that this process lacks; nullptr for any
-// other errno.
-const char* advice_for_key(int code);
+// Returns the advice if a file system requires a ticket that this process lacks, or if too many
+// files are open; nullptr for any other errno.
+const char* advice_by_code(int code);
 
 // Examines what a source path leads to, links followed. Faults include advice for the user.
 Result<struct stat> examine_source(const std::string& path);

@@ -58,6 +58,8 @@ bool ItemSharing::is_whole() const {
   return is_whole_;
 }
 
+bool ItemSharing::was_staged_for_it() const { return is_link() && decided_->elapsed_ms != 0; }
+
 std::string ItemSharing::note() const {
   const Lock lock(mutex_);
   if (!is_asked()) return {};
@@ -68,11 +70,13 @@ std::string ItemSharing::note() const {
     case ShareRole::own:
       return note.empty() ? "" : "not shared: " + note + k_read_only;
     case ShareRole::lead:
-      return (is_whole_ ? "shared: kept on this node for your further jobs"
+      return (is_whole_ ? "shared: kept on this node for your further jobs" +
+                              (note.empty() ? "" : ", " + note)
                         : "not shared: " + unkept_) +
              k_read_only;
     case ShareRole::link:
       if (!is_linked_) return {};
+      if (was_staged_for_it()) return "shared: " + note + k_read_only;
       return "shared, already here" + (note.empty() ? "" : " (" + note + ")") + k_read_only;
   }
   return {};

@@ -40,6 +40,9 @@ class ItemSharing {
 
   // The job uses the item at path().
   [[nodiscard]] bool is_linked() const;
+  // Another process has staged it there for this job; decided() says how much.
+  [[nodiscard]] bool was_staged_for_it() const;
+  [[nodiscard]] const SharedItem& decided() const { return *decided_; }
   // It was staged to be kept there, and can be.
   [[nodiscard]] bool is_whole() const;
   [[nodiscard]] std::string note() const;

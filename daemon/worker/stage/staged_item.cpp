@@ -142,12 +142,17 @@ ItemRecord StagedItem::record() const {
   fill_amounts(record);
   progress_.fill(record, meter_.last_read, sources_.size());
   if (state_of(record) == ItemState::done)
-    record.flags |=
-        (sharing_.is_whole() ? k_item_whole : 0) | (sharing_.is_linked() ? k_item_linked : 0);
+    record.flags |= (sharing_.is_whole() ? k_item_whole : 0) |
+                    (sharing_.is_linked() && !sharing_.was_staged_for_it() ? k_item_linked : 0);
   set_field(record.source, shortened(source_, sizeof record.source - 1));
   set_field(record.destination, shortened(destination_path(), sizeof record.destination - 1));
   set_field(record.name, short_name());
   record.source_mark = source_mark_;
+  if (sharing_.is_linked() && sharing_.was_staged_for_it()) {
+    record.files = sharing_.decided().files;
+    record.bytes_written = sharing_.decided().bytes;
+    record.elapsed_ms = sharing_.decided().elapsed_ms;
+  }
   return record;
 }
 

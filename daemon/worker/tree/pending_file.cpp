@@ -67,7 +67,7 @@ PendingName::PendingName(int dir_fd, const PendingNames& names) : dir_fd_(dir_fd
 PendingName::~PendingName() { ::unlinkat(dir_fd_, temporary_.c_str(), 0); }
 
 Result<Fd> PendingName::create_file(unsigned mode) const {
-  auto fd = open_at(dir_fd_, temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  auto fd = open_at(dir_fd_, temporary_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
   if (!fd) return system_error("cannot make a file in the target", fd.error().code);
   return fd;
 }

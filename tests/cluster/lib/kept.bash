@@ -45,10 +45,10 @@ needs_trusted_project() {
 
 # is_shared_by_all, is_found: the last job's first shared item was staged for it, or before, for all who may read it.
 is_shared_by_all() {
-    [ "$STATE" = COMPLETED ] && grep -q 'shared, already here (staged just now, for all who may read it)' <<<"$OUTPUT"
+    [ "$STATE" = COMPLETED ] && grep -q 'shared: kept on this node, for all who may read it' <<<"$OUTPUT"
 }
 is_found() {
-    [ "$STATE" = COMPLETED ] && grep -q 'shared, already here (staged by job [0-9]*, for all who may read it)' <<<"$OUTPUT"
+    [ "$STATE" = COMPLETED ] && grep -q 'shared, already here (staged by job [0-9_]*, for all who may read it)' <<<"$OUTPUT"
 }
 
 # lets_nobody_in NODE: no entry there has a user or a group that may enter it.
