@@ -32,7 +32,7 @@ TEST_CASE("where Slurm can switch the node off, the epilog waits until the resul
     goes_on = false;
   }
   bring_to_its_end(site, begin);
-  site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
+  site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   CHECK(site.answers.empty() == goes_on);
   CHECK(site.trees("hold") == (goes_on ? 0 : 1));
   if (!goes_on) return;

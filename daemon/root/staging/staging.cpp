@@ -142,14 +142,14 @@ void Staging::release_memory(const JobRecord& record) {
 }
 
 void Staging::take_turn(const JobKey& key) {
-  const JobRecord* record = at_.table.find(key);
+  JobRecord* record = at_.table.find(key);
   if (record == nullptr || record->state != JobState::queued || record->ended) return;
+  if (sharing_.is_undecided(key)) return keep_next(*record);
   queue_.take_place(key, record->begin.uid);
   at_.events.done(key, Fact::turn);
 }
 
 void Staging::stage(JobRecord& record) {
-  if (keep_next(record)) return;
   const bool has_memory = may_be_in_memory(record.begin.request);
   const std::string cgroup = has_memory ? first_steps_.cgroup_of(record) : "";
   if (has_memory && cgroup.empty() && first_steps_.had_step(record.key())) {

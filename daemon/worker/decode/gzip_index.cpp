@@ -94,7 +94,7 @@ Result<std::string> encode_place(const GzipPlace& place) {
 }
 
 GzipIndex::Found GzipIndex::beside(const Source& file) {
-  if (opened_item() != nullptr) return {};  // this process opens nothing by its path
+  if (opened_items() != nullptr) return {};  // this process opens nothing by its path
   auto opened = Source::open(file.path() + std::string(k_gzip_index_suffix), file.meter());
   const int code = opened ? 0 : opened.error().code;
   if (code == ENOENT || code == ENAMETOOLONG) return {};
