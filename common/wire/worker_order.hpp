@@ -107,7 +107,7 @@ struct IdentifyOrder : OrderHead {
   std::uint64_t cache_min_age_s = 60;    // what was changed less than this before is not kept
   // Whether what is kept is for all who may read the source; then the task is the keeper's.
   bool for_readers = false;
-  bool hands_over = false;  // `identify`: open sources go to k_worker_sources_fd
+  bool hands_over = false;                // `identify`: open sources go to k_worker_sources_fd
   std::vector<std::uint32_t> only_items;  // no others of the request count; empty: all do
   // Unless the worker is in one of these groups, its job must fail with that text, and nothing is
   // opened for it. Empty: all may.

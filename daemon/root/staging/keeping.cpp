@@ -122,7 +122,8 @@ void Keeping::kill_after(std::chrono::seconds wait, const JobKey& key, Reason re
     const auto last = number_.find(key);
     if (last == number_.end() || last->second != number) return;
     const bool has_sources = files_.status(key, WorkerTask::keep).phase != WorkerPhase::none;
-    if (reason == Reason::too_long && !has_sources) return kill_after(k_several_at_most, key, reason);
+    if (reason == Reason::too_long && !has_sources)
+      return kill_after(k_several_at_most, key, reason);
     if (reason == Reason::empty_handed && has_sources) return;
     workers_.kill(key, WorkerTask::keep);
   });

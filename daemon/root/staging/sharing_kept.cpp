@@ -144,9 +144,8 @@ void Sharing::kept(const JobRecord& record, const KeepItems& items, const Worker
     const bool is_whole = state_of(item) == ItemState::done && (item.flags & k_item_whole) != 0;
     const auto work = is_whole ? at_.cache.open_work(first)
                                : Result<Fd>(Error{EIO, why_not_kept(status, item, end)});
-    const Status done =
-        work ? publish(record, item, entry, work->get(), at_.cache.work_path(first))
-             : Status(work.error());
+    const Status done = work ? publish(record, item, entry, work->get(), at_.cache.work_path(first))
+                             : Status(work.error());
     const bool is_again = is_cut && !is_whole;
     ended.emplace_back(entry.name, done || is_again ? Failure::none : Failure::counts);
     if (done) continue;
@@ -166,9 +165,9 @@ void Sharing::kept(const JobRecord& record, const KeepItems& items, const Worker
 std::string Sharing::kept_now(const JobKey& key) const {
   const WorkerStatus status = at_.workers.status(key, WorkerTask::keep);
   if (status.items.empty()) return "what is staged for all who may read it";
-  const auto working = std::find_if(
-      status.items.begin(), status.items.end(),
-      [](const ItemRecord& item) { return state_of(item) == ItemState::working; });
+  const auto working =
+      std::find_if(status.items.begin(), status.items.end(),
+                   [](const ItemRecord& item) { return state_of(item) == ItemState::working; });
   const ItemRecord& item = working == status.items.end() ? status.items[0] : *working;
   const std::uint64_t percent =
       item.bytes_total == 0

@@ -103,6 +103,7 @@ class Staging {
     again_.erase(key);
     first_steps_.forget(key);
     hints_.erase(key);
+    cgroups_.erase(key);
   }
 
   // Adds what would have saved the work to the notes of the job's items (staging.hints).
@@ -140,8 +141,7 @@ class Staging {
          if (is_linked) queue_.erase(record.key());
          at_.events.done(record.key(), is_linked ? Fact::linked : Fact::identified);
        },
-       [this](const JobRecord& record) { queue_.push(record.key(), record.begin.uid); },
-       keeping_}};
+       [this](const JobRecord& record) { queue_.push(record.key(), record.begin.uid); }, keeping_}};
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
   std::set<JobKey> again_;       // jobs that stage again once their workers have ended
@@ -155,6 +155,7 @@ class Staging {
   std::set<JobKey> settling_;  // jobs that become ready with the clock's next tick
   RepeatedSources repeated_;
   std::map<JobKey, std::map<std::size_t, std::string>> hints_;  // by the index of the item
+  std::map<JobKey, std::string> cgroups_;  // of jobs, that a worker has been in
 };
 
 }  // namespace nodestage

@@ -14,10 +14,9 @@ void Staging::keep_next(JobRecord& record) {
 
 Status Staging::start_keep(JobRecord& record, const KeepItems& items) {
   TRY_ASSIGN(const Fd directory, at_.files.directory(record));
-  return keeping_.keep(record, items, directory.get(),
-                       [this, items](const JobKey& key, const WorkerEnd& end) {
-                         keep_ended(key, items, end);
-                       });
+  return keeping_.keep(
+      record, items, directory.get(),
+      [this, items](const JobKey& key, const WorkerEnd& end) { keep_ended(key, items, end); });
 }
 
 // The job may have ended meanwhile. The place goes to whose turn it is: there are others' items

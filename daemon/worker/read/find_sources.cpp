@@ -76,8 +76,7 @@ Result<FoundSources> find_sources(const std::string& source,
                                   std::function<bool(const std::string& below)> excludes) {
   if (const OpenedByText* opened = opened_items()) {
     const auto item = opened->find(source);
-    if (item == opened->end())
-      return Error{EACCES, shown(source) + ": was not handed over, open"};
+    if (item == opened->end()) return Error{EACCES, shown(source) + ": was not handed over, open"};
     FoundSources found{{}, item->second.is_group};
     for (const OpenedSource& one : item->second.sources) found.paths.push_back(one.path);
     return found;

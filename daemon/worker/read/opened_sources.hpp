@@ -39,11 +39,11 @@ inline constexpr std::size_t k_most_handed_over = 256;  // sources of an item
 Status hand_over(int socket, std::uint32_t item, const std::string& path, int fd);
 Status end_item(int socket, std::uint32_t item, bool is_group);
 
-// Receives until the sender has closed its end, or until all of `only` are complete, if it names any
-// items. An item counts if it is complete, if all its descriptors are of regular files open for reading, and
-// if each has a path of its own; without a group, there is one.
-// What `is_of_site` denies is asked nothing: neither it nor its file may be on a file system of the
-// user's (FUSE), which may not answer. Closes the rest, which can block for the same reason.
+// Receives until the sender has closed its end, or until all of `only` are complete, if it names
+// any items. An item counts if it is complete, if all its descriptors are of regular files open for
+// reading, and if each has a path of its own; without a group, there is one. What `is_of_site`
+// denies is asked nothing: neither it nor its file may be on a file system of the user's (FUSE),
+// which may not answer. Closes the rest, which can block for the same reason.
 using IsOfSite = std::function<bool(int fd)>;
 Result<OpenedItems> receive_items(int socket, const IsOfSite& is_of_site,
                                   const std::vector<std::uint32_t>& only = {});

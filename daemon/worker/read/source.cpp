@@ -23,7 +23,7 @@ Result<Fd> open_file(const std::string& path) {
 
 int stat_source(const std::string& path, struct stat& info) {
   return opened_items() != nullptr ? ::fstat(opened_source(path), &info)
-                                  : ::stat(path.c_str(), &info);
+                                   : ::stat(path.c_str(), &info);
 }
 
 }  // namespace
