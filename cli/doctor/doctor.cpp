@@ -282,6 +282,11 @@ class Doctor {
     report_.add(judge_openat2(has_openat2()));
   }
 
+  static bool is_listable(const char* path) {
+    struct stat info {};
+    return ::stat(path, &info) == 0 && (info.st_mode & S_IROTH) != 0;
+  }
+
   void look_at_disk() {
     struct statfs type {};
     struct statvfs space {};
@@ -293,8 +298,8 @@ class Doctor {
       return;
     }
     const LocalDisk disk{static_cast<std::uint64_t>(type.f_type), space.f_bavail * space.f_frsize,
-                         space.f_blocks * space.f_frsize, space.f_favail,
-                         (space.f_flag & ST_NOEXEC) != 0};
+                         space.f_blocks * space.f_frsize,         space.f_favail,
+                         (space.f_flag & ST_NOEXEC) != 0,         is_listable(root)};
     report_.add(judge_disk(disk, about_));
     look_at_cache(disk);
   }

@@ -125,6 +125,13 @@ std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about)
                 "compiled Python module in them can be used, nor a conda environment",
                 "Mount it without noexec (mount -o remount,exec; fstab), unless your site wants "
                 "that."));
+  if (disk.is_listable)
+    findings.push_back(warning(
+        "every user can list " + about.tmpdir_root +
+            ": who reads it into memory of a file system that does not answer holds its lock, and "
+            "no job directory is made or removed meanwhile",
+        "chmod 711 " + about.tmpdir_root +
+            ". (slurmd's SlurmdSpoolDir can be listed, too, and slurmd makes it so.)"));
   return findings;
 }
 

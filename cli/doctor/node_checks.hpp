@@ -26,7 +26,8 @@ struct LocalDisk {
   std::uint64_t free_bytes = 0;
   std::uint64_t size_bytes = 0;
   std::uint64_t free_inodes = 0;
-  bool is_noexec = false;  // no program on it can be started
+  bool is_noexec = false;    // no program on it can be started
+  bool is_listable = false;  // by every user
 };
 std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about);
 

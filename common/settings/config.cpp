@@ -98,6 +98,11 @@ std::vector<std::string> config_keys() {
   return names;
 }
 
+std::uint64_t epilog_wait_of(const Config& config) {
+  if (config.stageout.epilog_wait_s != 0) return config.stageout.epilog_wait_s;
+  return config.tmpdir.create == CreateDirectory::never ? 600 : 60;
+}
+
 std::string tmpdir_root(const Config& config) {
   return config.tmpdir.path.substr(0, config.tmpdir.path.rfind('/'));
 }

@@ -62,6 +62,7 @@ struct Config {
     std::uint64_t max_bytes = 0;
     std::uint64_t max_age_s = 7 * 86'400;
     std::uint64_t identify_wait_s = 60;
+    std::uint64_t readers_wait_s = 600;
     std::uint64_t min_age_s = 60;
     std::vector<std::string> never;
     ShareScope scope = ShareScope::user;
@@ -71,7 +72,7 @@ struct Config {
   } cache;
   VenvRules venv;
   struct {
-    std::uint64_t epilog_wait_s = 600;
+    std::uint64_t epilog_wait_s = 0;  // see epilog_wait_of()
     std::uint64_t limit_s = 86'400;
     UnkeptOutputs unkept = UnkeptOutputs::refuse;
     std::uint64_t max_rate_bytes = 0;
@@ -166,5 +167,9 @@ std::vector<std::string> config_keys();
 // tmpdir.path is "ROOT/NAME"; only NAME contains patterns.
 std::string tmpdir_root(const Config& config);
 std::string tmpdir_name_pattern(const Config& config);
+
+// Seconds that an epilog waits for deliveries. Slurm lets no job run on the node meanwhile, so it
+// is short; but what is not delivered by then is lost where the site makes the job directories.
+std::uint64_t epilog_wait_of(const Config& config);
 
 }  // namespace nodestage

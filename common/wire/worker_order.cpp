@@ -40,7 +40,7 @@ static void each_field(Order& order, auto field) {
     field("cache_min_age_s", order.cache_min_age_s);
     field("for_readers", order.for_readers);
     field("hands_over", order.hands_over);
-    field("only_item", order.only_item);
+    field("only_items", order.only_items);
     field("only_groups", order.only_groups);
     field("refuse_user", order.refuse_user);
   }

@@ -63,7 +63,7 @@ enum class WorkerTask {
   relay,     // beside `stage`: gets sources from other nodes of the job, and passes them on
   append,    // appends k_worker_request_fd's lines to the job's output
   look,      // as the keeper: `identify` of the sources that this user's `identify` has opened
-  keep,      // as the keeper: `stage` of one item, from the sources that it has opened
+  keep,      // as the keeper: `stage` of some items, from the sources that it has opened
 };
 constexpr EnumRange<WorkerTask> range_of(WorkerTask) {
   return {WorkerTask::stage, WorkerTask::keep};
@@ -108,7 +108,7 @@ struct IdentifyOrder : OrderHead {
   // Whether what is kept is for all who may read the source; then the task is the keeper's.
   bool for_readers = false;
   bool hands_over = false;                // `identify`: open sources go to k_worker_sources_fd
-  std::uint32_t only_item = k_no_number;  // no other item of the request counts
+  std::vector<std::uint32_t> only_items;  // no others of the request count; empty: all do
   // Unless the worker is in one of these groups, its job must fail with that text, and nothing is
   // opened for it. Empty: all may.
   std::vector<std::uint64_t> only_groups;

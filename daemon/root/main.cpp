@@ -105,7 +105,7 @@ void write_about(const Config& config, const Found& found, const std::string& ru
   const DaemonAbout about{k_version,
                           tmpdir_root(config),
                           config.staging.leave_free_bytes,
-                          config.stageout.epilog_wait_s,
+                          epilog_wait_of(config),
                           found.no_cgroups,
                           found.cgroups_in_unit,
                           found.sandbox,

@@ -196,7 +196,7 @@ int serve(const LookOrder& order) {
 }
 
 int serve(const KeepOrder& order) {
-  auto items = receive_items(k_worker_sources_fd, is_of_the_site, order.only_item);
+  auto items = receive_items(k_worker_sources_fd, is_of_the_site, order.only_items);
   if (!items) return fail(items.error());
   return as_keeper(order, [&](const StageRequest& request) {
     return run_keep(order, request, std::move(*items));

@@ -184,6 +184,31 @@ one_more() {
     allow_cache=1 assert_idle_clean
 }
 
+@test "attack: a job that gets no place, or has thirty other items, keeps nobody waiting; small items come in one process" {
+    on ctl bash -e <<'SCRIPT'
+mkdir -p /project/small; cd /project/small
+for i in $(seq 30); do echo "$i" >$i.txt; done
+chown -R alice:lab .; chmod 0640 -- *.txt
+SCRIPT
+    reload_daemons "[staging]"$'\nmax_jobs_per_user = 1\n'"${SETTINGS#*]}"$'[read]\nmax_rate = "4KiB"\n'
+    slow=$(submit alice -w n1 --stage-dataset=/project/lab/slow.bin --wrap 'sleep 300')
+    wait_until 30 on n1 test -d "/localscratch/alice.$slow.0"
+    waits=$(submit alice -w n1 --stage-dataset=/project/small/1.txt,shared --wrap 'echo ran')
+    wait_until 30 on n1 test -d "/localscratch/alice.$waits.0"
+    options=()
+    for i in $(seq 30); do options+=(--stage-dataset=/project/small/"$i.txt,shared"); done
+    sbatch_wait --as=bob -w n1 "${options[@]}" --wrap 'cat $SLURM_TMPDIR/*.txt | sort -n | tr "\n" " "'
+    [ "$STATE" = COMPLETED ]
+    grep -qx "$(seq -s ' ' 30) " <<<"$OUTPUT"
+    number_kept n1 30
+    # The first one of these jobs still has the place, and the second one needs none by now.
+    on n1 test ! -e "/localscratch/alice.$slow.0/slow.bin"
+    wait_until 30 job_has_output "$waits" ran
+    job_has_output "$waits" 'for all who may read it'
+    as alice scancel "$slow"
+    wait_until 60 job_ended "$slow"
+}
+
 @test "what is broken fails each job in its own words, and what changes meanwhile is not kept" {
     for user in alice bob; do
         sbatch_wait --as=$user -w n1 --stage-dataset=/project/lab/broken.tar.gz,shared --wrap true

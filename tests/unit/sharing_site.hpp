@@ -2,6 +2,7 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ inline const WorkerEnd k_dead{WorkerEnd::Kind::ended, "was killed by signal 9"};
 struct Wish {
   std::string key;   // "": it must not be kept
   std::string name;  // of the tree
+  std::uint64_t bytes = 1000;
 };
 
 struct SharingSite : JobSite {
@@ -55,26 +57,30 @@ struct SharingSite : JobSite {
     const std::string path = kept_path(key, "data");
     return std::filesystem::is_symlink(path) && std::filesystem::read_symlink(path) == path;
   }
-  void begin(std::uint32_t job) {
+  void begin(std::uint32_t job, std::uint32_t uid = user()) {
     Begin begin = request(job);
+    begin.uid = uid;
     begin.request = R"({"shared":true})";
     REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin)));
   }
-  // The job's worker has found out what it wants.
-  void identify(std::uint32_t job, const std::vector<Wish>& wishes) {
+  static std::vector<ItemRecord> records_of(const std::vector<Wish>& wishes) {
     std::vector<ItemRecord> items;
     for (const Wish& wish : wishes) {
       ItemRecord item{};
       item.state = static_cast<std::uint32_t>(ItemState::done);
       item.flags = k_item_shared;
-      item.bytes_total = 1000;
+      item.bytes_total = wish.bytes;
       set_field(item.name, wish.key);
       set_field(item.what, wish.name);
       set_field(item.source, "/p/" + wish.name + ".tar");
       set_field(item.note, wish.key.empty() ? "it was changed less than a minute ago" : "");
       items.push_back(item);
     }
-    REQUIRE(workers.say(WorkerTask::identify, job, WorkerPhase::done, items));
+    return items;
+  }
+  // The job's worker has found out what it wants.
+  void identify(std::uint32_t job, const std::vector<Wish>& wishes) {
+    REQUIRE(workers.say(WorkerTask::identify, job, WorkerPhase::done, records_of(wishes)));
     REQUIRE(workers.end(WorkerTask::identify, {WorkerEnd::Kind::ended, "ended with code 0"}, job));
   }
   void ask(std::uint32_t job, const std::vector<Wish>& wishes) {
@@ -160,6 +166,57 @@ struct SharingSite : JobSite {
   [[nodiscard]] std::string text_in(std::uint32_t job, const std::string& name) const {
     std::ifstream file(job_path(job, name));
     return {std::istreambuf_iterator<char>(file), {}};
+  }
+};
+
+// With cache.scope = "readers": the keeper says the same of the sources as the jobs' own workers.
+struct ReadersSite : SharingSite {
+  ReadersSite() {
+    config.cache.scope = ShareScope::readers;
+    config.cache.keeper = ::geteuid() == 0 ? "daemon" : ::getpwuid(::geteuid())->pw_name;
+    config.staging.max_jobs = 8;
+    jobs->settings_changed();
+  }
+  void ask(std::uint32_t job, const std::vector<Wish>& wishes, std::uint32_t uid = user()) {
+    begin(job, uid);
+    REQUIRE(workers.say(WorkerTask::look, job, WorkerPhase::done, records_of(wishes)));
+    REQUIRE(workers.end(WorkerTask::look, {WorkerEnd::Kind::ended, "ended with code 0"}, job));
+    identify(job, wishes);
+  }
+  // The names of what the keeper stages for the job now, in this order; none if it does not.
+  [[nodiscard]] std::vector<std::string> keeps(std::uint32_t job) {
+    std::vector<std::string> names;
+    const auto* keep = workers.find(WorkerTask::keep, job);
+    if (keep == nullptr) return names;
+    for (const SharedItem& shared : keep->as<KeepOrder>().shared)
+      names.push_back(last_part(shared.path));
+    return names;
+  }
+  // The keeper has staged so many of these, and works on the next one.
+  void keep(std::uint32_t job, std::size_t done) {
+    const auto* started = workers.find(WorkerTask::keep, job);
+    REQUIRE(started != nullptr);
+    const auto& order = started->as<KeepOrder>();
+    std::vector<ItemRecord> items(order.shared.size());
+    for (std::size_t i = 0; i < done; ++i) {
+      const std::string parent = order.directory + "/" + std::to_string(i);
+      const std::string at = parent + "/" + last_part(order.shared[i].path);
+      std::filesystem::create_directory(parent);
+      std::ofstream(at) << "kept by job " << job;
+      ::chmod(at.c_str(), 0444);
+      if (::geteuid() == 0) REQUIRE(::chown(at.c_str(), order.uid, order.gid) == 0);
+      items[i].state = static_cast<std::uint32_t>(ItemState::done);
+      items[i].flags = k_item_shared | k_item_whole;
+      set_field(items[i].destination, at);
+    }
+    if (done < items.size()) items[done].state = static_cast<std::uint32_t>(ItemState::working);
+    const auto phase = done < items.size() ? WorkerPhase::working : WorkerPhase::done;
+    REQUIRE(workers.say(WorkerTask::keep, job, phase, items));
+  }
+  void end_keep(std::uint32_t job,
+                const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
+    REQUIRE(workers.end(WorkerTask::keep, how, job));
+    tick();
   }
 };
 

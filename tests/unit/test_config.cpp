@@ -58,7 +58,7 @@ TEST_CASE("an empty file gives the defaults") {
   CHECK(config->tmpdir.path == "/localscratch/%u.%j.0");
   CHECK(tmpdir_root(*config) == "/localscratch");
   CHECK(tmpdir_name_pattern(*config) == "%u.%j.0");
-  CHECK(config->stageout.epilog_wait_s == 600);
+  CHECK(epilog_wait_of(*config) == 60);
 }
 
 TEST_CASE("values, units and choices") {
@@ -70,6 +70,7 @@ TEST_CASE("values, units and choices") {
       "f.toml");
   REQUIRE(config);
   CHECK(config->tmpdir.create == CreateDirectory::never);
+  CHECK(epilog_wait_of(*config) == 600);
   CHECK(config->staging.leave_free_bytes == 512ULL << 20);
   CHECK(config->staging.on_failure == OnFailure::proceed);
   CHECK(config->read.max_rate_bytes == 1000);

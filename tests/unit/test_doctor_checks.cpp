@@ -200,6 +200,8 @@ TEST_CASE("doctor: the disk") {
   CHECK(worst({0x6969, 500, 1000, 5}) == Grade::problem);
   CHECK(worst({0xEF53, 500, 1000, 5, true}) == Grade::warning);
   CHECK(has(judge_disk({0xEF53, 500, 1000, 5, true}, about).back().what, "mounted noexec"));
+  CHECK(worst({0xEF53, 500, 1000, 5, false, true}) == Grade::warning);
+  CHECK(has(judge_disk({0xEF53, 500, 1000, 5, false, true}, about).back().what, "can list /s"));
 }
 
 TEST_CASE("doctor: the directory of shared items is root's, and nobody else writes to it") {

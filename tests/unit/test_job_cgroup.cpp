@@ -51,6 +51,19 @@ struct JobHost {
 
 }  // namespace
 
+TEST_CASE("empty cgroups of a job are removed, up to the job's own, and no other") {
+  const Scratch scratch;
+  const fs::path job = scratch / "slurm/uid_1000/job_5";
+  fs::create_directories(job / "step_batch/task_0");
+  fs::create_directories(job / "step_1");
+  remove_job_cgroup(job / "step_batch/task_0");
+  CHECK(fs::is_directory(job / "step_1"));
+  CHECK_FALSE(fs::exists(job / "step_batch"));
+  remove_job_cgroup(job / "step_1/task_0");
+  CHECK_FALSE(fs::exists(job));
+  CHECK(fs::is_directory(job.parent_path()));
+}
+
 TEST_CASE("a job's cgroup is known by Slurm's form of its path") {
   CHECK(job_part("/slurm/uid_1000/job_5/step_batch/task_0", k_one, 5, 1000) == 21);
   CHECK(job_part("/slurm_n1/uid_1000/job_5/step_0", k_one, 5, 1000) == 24);

@@ -335,7 +335,7 @@ TEST_CASE(
     "an epilog that can wait no longer leaves the tree in the hold area, while it is copied") {
   JobSite site;
   bring_to(site, 'o');
-  site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
+  site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   REQUIRE(std::holds_alternative<Ended>(site.answers.back()));
   CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::background);
   CHECK(site.state_of(k_life_job) == "staging out");
@@ -378,7 +378,7 @@ TEST_CASE("held results are tried again, warned of, and removed after the notice
 TEST_CASE("results whose move to the hold area was lost with the power are found where they were") {
   JobSite site;
   bring_to(site, 'o');
-  site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
+  site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   REQUIRE(site.journal.load().records.at(0).in_hold);
   std::filesystem::rename(site.scratch / ".nodestage/hold/7.0", site.scratch / "alice.7.0");
   site.start_daemon();

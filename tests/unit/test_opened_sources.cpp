@@ -54,8 +54,11 @@ TEST_CASE("a file that is open for reading arrives, and can be read without its 
   CHECK(items.at(3).is_group);
   REQUIRE(::unlink(site.path.c_str()) == 0);
   std::ofstream(site.path) << "another file of that name";
-  read_opened_only(std::move(items.at(3)));
-  const auto found = find_sources("whatever the request says");
+  OpenedByText opened;
+  opened.emplace("as the request has it", std::move(items.at(3)));
+  read_opened_only(std::move(opened));
+  CHECK_FALSE(find_sources("data.tar"));
+  const auto found = find_sources("as the request has it");
   REQUIRE(found);
   CHECK(found->paths == std::vector<std::string>{site.path});
   const auto info = examine_source(site.path);

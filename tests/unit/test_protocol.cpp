@@ -182,7 +182,7 @@ TEST_CASE("an order for each task is blank, and is for that task") {
 // fields of all tasks into each order.
 TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each task needs") {
   const auto earlier = nlohmann::json::parse(
-      R"({"for_readers":true,"hands_over":true,"only_item":3,"array_job":4294967295,"array_known":true,"array_task":3,)"
+      R"({"for_readers":true,"hands_over":true,"only_items":[3],"array_job":4294967295,"array_known":true,"array_task":3,)"
       R"("cache":"/c","cache_min_age_s":61,"cache_never":["/n"],)"
       R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
       R"("extract_escaping":1,"extract_max_entries":1000000001,"extract_max_ratio":50001,)"
@@ -209,7 +209,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
   const std::string identify =
       " extract_escaping extract_special extract_max_entries extract_max_ratio extract_xattrs "
       "venv_build venv_installer venv_find_links venv_uv venv_module_init venv_limit_s cache "
-      "cache_never cache_min_age_s for_readers hands_over only_item only_groups "
+      "cache_never cache_min_age_s for_readers hands_over only_items only_groups "
       "refuse_user";
   const std::string stage =
       " leave_free_bytes start_delay_ms on_failure refuse_outputs refuse_venv shared is_again "

@@ -195,7 +195,7 @@ TEST_CASE("an epilog that can wait no longer for a push in the site's directory 
   site.push();
   site.end(k_push_job);
   REQUIRE(site.state_of(k_push_job) == "stopping");
-  site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
+  site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   REQUIRE(site.workers.end(WorkerTask::push, {WorkerEnd::Kind::stuck, "hangs"}));
   CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
   REQUIRE(site.count<Ended>() == 1);

@@ -203,6 +203,13 @@ TEST_CASE("a user has a thousand entries at most: the one that was used least re
   CHECK(std::none_of(rows.begin(), rows.end(), [&](const CacheRow& row) {
     return row.name == site.entry(std::string(k_share_key_bytes - 3, '0') + "999");
   }));
+  // They are dropped some at a time: others want the loop, too.
+  CHECK(site.jobs->drop(0, {}).size() == 1000);
+  CHECK(site.kept() > 900);
+  site.ask(2, {{std::string(k_share_key_bytes - 3, '0') + "998", "data"}});
+  CHECK(site.order(2).at(0).role == ShareRole::lead);
+  site.pass(std::chrono::seconds(1));
+  CHECK(site.kept() == 1);  // in use
 }
 
 TEST_CASE("what a job changes at once is later than what was published") {

@@ -50,3 +50,103 @@ TEST_CASE("who gets no turn to be looked at in time stages for itself") {
   site.identify(1, {{k_a, "data"}});
   CHECK(site.order(1).at(0).role == ShareRole::lead);
 }
+
+// ---- cache.scope = "readers"
+
+namespace {
+
+using Names = std::vector<std::string>;
+constexpr std::uint64_t k_large = 100ULL << 20;
+const std::string k_c(k_share_key_bytes, 'c');
+
+}  // namespace
+
+TEST_CASE("attack: nobody waits for what the keeper stages of another job first") {
+  ReadersSite site;
+  site.ask(1, {{k_a, "large", k_large}, {k_b, "wanted"}});
+  CHECK(site.keeps(1) == Names{"large"});
+  site.ask(2, {{k_b, "wanted"}});
+  REQUIRE(site.keeps(2) == Names{"wanted"});
+  site.keep(2, 1);
+  site.end_keep(2);
+  REQUIRE(site.order(2).size() == 1);
+  CHECK(site.order(2)[0].role == ShareRole::link);
+  CHECK(site.order(2)[0].note == "kept on this node, for all who may read it");
+  site.keep(1, 1);
+  site.end_keep(1);
+  REQUIRE(site.order(1).size() == 2);
+  CHECK(site.order(1)[1].note == "staged by job 2, for all who may read it");
+}
+
+TEST_CASE("attack: nobody waits for a job that has no place" * doctest::skip(::geteuid() != 0)) {
+  ReadersSite site;
+  site.config.staging.max_jobs_per_user = 1;
+  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(1))));  // it has a place
+  site.ask(2, {{k_a, "data"}});
+  CHECK(site.keeps(2).empty());
+  site.ask(3, {{k_a, "data"}}, SharingSite::user() + 1);
+  REQUIRE(site.keeps(3) == Names{"data"});
+  site.keep(3, 1);
+  site.end_keep(3);
+  // Both find it, and who finds all needs no place.
+  CHECK(site.order(2).at(0).note == "staged by job 3, for all who may read it");
+  CHECK(site.stages(3));
+}
+
+TEST_CASE("who has waited for the common copy for long stages for itself, with a note") {
+  ReadersSite site;
+  site.ask(1, {{k_a, "data"}});
+  site.ask(2, {{k_a, "data"}});
+  site.wait(2);
+  CHECK(std::get<Progress>(site.answers.back()).current == "job 1, which stages data.tar for both");
+  site.pass(std::chrono::seconds(site.config.cache.readers_wait_s - 1));
+  CHECK_FALSE(site.stages(2));
+  site.pass(std::chrono::seconds(2));
+  REQUIRE(site.order(2).size() == 1);
+  CHECK(site.order(2)[0].role == ShareRole::own);
+  CHECK(site.order(2)[0].note ==
+        "nobody's job has staged it for all who may read it within 10 min 00 s");
+  // The keeper goes on for the first one.
+  site.keep(1, 1);
+  site.end_keep(1);
+  CHECK(site.order(1).at(0).role == ShareRole::link);
+}
+
+TEST_CASE("when the keeper fails or its job is cancelled, the next job's goes on, twice at most") {
+  for (const bool is_cancelled : {false, true}) {
+    for (const bool goes_well : {false, true}) {
+      ReadersSite site;
+      for (const std::uint32_t job : {1U, 2U, 3U}) site.ask(job, {{k_a, "data"}});
+      if (is_cancelled) site.over(1);
+      site.end_keep(1, k_dead);
+      if (!is_cancelled) CHECK(site.order(1).at(0).note == "it could not be kept for others");
+      REQUIRE(site.keeps(2) == Names{"data"});
+      CHECK(site.keeps(3).empty());
+      if (goes_well) site.keep(2, 1);
+      site.end_keep(2, k_dead);
+      REQUIRE(site.order(3).size() == 1);
+      CHECK(site.order(3)[0].role == (goes_well ? ShareRole::link : ShareRole::own));
+    }
+  }
+}
+
+TEST_CASE("one process of the keeper stages a job's small items, and a large one by itself") {
+  ReadersSite site;
+  site.ask(1, {{k_a, "one"}, {k_b, "large", k_large}, {k_c, "two"}});
+  REQUIRE(site.keeps(1) == Names{"one", "two"});
+  SUBCASE("in time") { site.keep(1, 2); }
+  SUBCASE("one takes too long: the other one is kept, and it gets a process to itself") {
+    site.keep(1, 1);
+    site.pass(std::chrono::seconds(11));
+    CHECK(site.workers.killed.size() == 1);
+  }
+  site.end_keep(1, k_dead);
+  while (!site.keeps(1).empty()) {
+    CHECK(site.keeps(1).size() == 1);
+    site.keep(1, 1);
+    site.end_keep(1);
+  }
+  REQUIRE(site.order(1).size() == 3);
+  for (const SharedItem& shared : site.order(1)) CHECK(shared.role == ShareRole::link);
+  CHECK(site.kept() == 3);
+}

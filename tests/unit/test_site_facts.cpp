@@ -26,7 +26,7 @@ TEST_CASE("where Slurm can switch the node off, the epilog waits until the resul
   Begin begin = site.request(k_asking_job);
   begin.slurm_ways |= k_powers_down;
   bring_to_its_end(site, begin);
-  site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
+  site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   CHECK(site.answers.empty());
   CHECK(site.trees("hold") == 0);
   site.workers.say(WorkerTask::stage_out, WorkerPhase::done);

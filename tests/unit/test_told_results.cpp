@@ -137,7 +137,7 @@ TEST_CASE("a run that is delivered beside the next one leaves the output to that
   ToldSite site;
   Begin next = site.request(k_told_job, 1);
   next.stdout_path = k_output;
-  site.pass(std::chrono::seconds(site.config.stageout.epilog_wait_s + 1));
+  site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   REQUIRE(site.is_answered());
   SUBCASE("while the next one runs") {
     REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(next)));

@@ -108,8 +108,9 @@ bool Cache::is_on_its_disk(int directory_fd) const {
 
 Status Cache::reserve(CacheEntry& entry) {
   if (!refusal_.empty()) return Error{EPERM, refusal_};
-  if (const auto found = entries_.find(entry.name); found != entries_.end())
-    return Error{EBUSY, "what was kept has been changed by a job"};
+  const auto found = entries_.find(entry.name);
+  if (found != entries_.end() && found->second.is_dropped) evict(found, "nodestage cache --drop");
+  if (entries_.contains(entry.name)) return Error{EBUSY, "what was kept has been changed by a job"};
   const auto is_of_user = [&entry](const CacheEntry& other) {
     return charged_to(other) == charged_to(entry);
   };

@@ -105,7 +105,8 @@ class Cache {
     at_.trash.sweep();
   }
 
-  // Returns what `uid` may see (root: all). drop() removes those named, all if none is.
+  // Returns what `uid` may see (root: all). drop() removes those named, all if none is: some at
+  // once, and the rest, which no job uses any more, some at a time.
   [[nodiscard]] std::vector<CacheRow> rows(std::uint32_t uid) const;
   std::vector<CacheRow> drop(std::uint32_t uid, const std::vector<std::string>& names);
   void add_to(Metrics& metrics) const;
@@ -118,6 +119,7 @@ class Cache {
     std::string fault;  // not empty: it does not count any more, and goes when its users have gone
     bool is_stuck = false;  // it could not be removed, and is tried again
     Clock::time_point settled_by{};
+    bool is_dropped = false;  // drop() has not come to it yet
   };
   using Entries = std::map<std::string, Kept>;
   static bool can_go(const Kept& kept) { return kept.users.empty() && !kept.is_stuck; }
@@ -130,6 +132,7 @@ class Cache {
   bool evict(Entries::iterator kept, const char* why, Haste haste = Haste::none);
   using Which = std::function<bool(const CacheEntry&)>;
   [[nodiscard]] Entries::iterator next_to_go(const Which& which);
+  void drop_some();
   void look_after();
   void look();
   [[nodiscard]] bool is_pressed() const;

@@ -5,6 +5,12 @@
 #include "daemon/root/cache/cache.hpp"
 
 namespace nodestage {
+namespace {
+
+// Each takes some milliseconds, and others want the loop, too.
+constexpr int k_drops_at_once = 20;
+
+}  // namespace
 
 CacheRow Cache::row_of(const Kept& kept) const {
   const CacheEntry& entry = kept.entry;
@@ -57,12 +63,36 @@ std::vector<CacheRow> Cache::drop(std::uint32_t uid, const std::vector<std::stri
         names.empty() || std::find(names.begin(), names.end(), at->first) != names.end();
     if (is_asked && (uid == 0 || uid == at->second.entry.uid)) {
       CacheRow& row = rows.emplace_back(row_of(at->second));
-      if (at->second.users.empty() && !evict(at, "nodestage cache --drop"))
-        row.fault = at->second.fault;
+      if (at->second.is_stuck) row.fault = at->second.fault;
+      if (can_go(at->second)) {
+        at->second.is_dropped = true;
+        at->second.fault = "it is being removed";
+      }
     }
     at = next;
   }
+  drop_some();
+  for (CacheRow& row : rows) {
+    const auto left = entries_.find(row.name);
+    if (left != entries_.end() && left->second.is_stuck) row.fault = left->second.fault;
+  }
   return rows;
+}
+
+void Cache::drop_some() {
+  int count = 0;
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    const auto next = std::next(at);
+    if (at->second.is_dropped && at->second.users.empty()) {
+      if (++count > k_drops_at_once) {
+        at_.loop.after({}, [this] { drop_some(); });
+        return;
+      }
+      at->second.is_dropped = false;
+      evict(at, "nodestage cache --drop");
+    }
+    at = next;
+  }
 }
 
 }  // namespace nodestage

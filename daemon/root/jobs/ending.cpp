@@ -37,7 +37,7 @@ Ticket Ending::end(const JobKey& key, const End& end, Ticket ticket, const Reply
   std::uint64_t wait_s =
       can_be_switched_off(record)
           ? at_.config.stageout.limit_s + at_.config.worker.kill_wait_s + k_answer_margin_s
-          : at_.config.stageout.epilog_wait_s;
+          : epilog_wait_of(at_.config);
   if (end.limit_s != 0) wait_s = std::min<std::uint64_t>(wait_s, end.limit_s);
   const auto timer =
       at_.loop.after(std::chrono::seconds(wait_s), [this, key] { go_on_in_background(key); });

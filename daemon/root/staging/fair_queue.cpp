@@ -4,6 +4,11 @@
 
 namespace nodestage {
 
+void FairQueue::push(const JobKey& job, std::uint32_t uid) {
+  const auto is_job = [&job](const Waiting& waiting) { return waiting.job == job; };
+  if (std::none_of(jobs_.begin(), jobs_.end(), is_job)) jobs_.push_back({job, uid});
+}
+
 void FairQueue::erase(const JobKey& job) {
   std::erase_if(jobs_, [&job](const Waiting& waiting) { return waiting.job == job; });
 }

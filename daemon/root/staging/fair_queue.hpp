@@ -15,7 +15,8 @@ using UserPlaces = std::map<std::uint32_t, std::size_t>;  // uid → its jobs th
 
 class FairQueue {
  public:
-  void push(const JobKey& job, std::uint32_t uid) { jobs_.push_back({job, uid}); }
+  // Does nothing for a job that is in it.
+  void push(const JobKey& job, std::uint32_t uid);
   void erase(const JobKey& job);
   [[nodiscard]] bool empty() const { return jobs_.empty(); }
 

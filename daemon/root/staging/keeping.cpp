@@ -10,6 +10,9 @@
 namespace nodestage {
 namespace {
 
+// What is small enough for one process with others is done by then.
+constexpr std::chrono::seconds k_several_at_most{10};
+
 struct Ends {
   Fd of_user;
   Fd of_keeper;
@@ -70,19 +73,24 @@ Fd Keeping::look(JobRecord& record, WorkerStart& start, JobWorkers::OnEnd on_end
   return std::move(ends->of_user);
 }
 
-Status Keeping::keep(JobRecord& record, const SharedItem& shared, const CacheEntry& entry,
-                     int directory_fd, JobWorkers::OnEnd on_end) {
+Status Keeping::keep(JobRecord& record, const KeepItems& items, int directory_fd,
+                     JobWorkers::OnEnd on_end) {
   if (!cache_.keeper()) return Error{EPERM, "cache.scope has changed"};
   const JobKey key = record.key();
   TRY_ASSIGN(Ends ends, make_ends());
+  const CacheEntry& entry = items.front().entry;
   TRY_ASSIGN(Fd work, cache_.make_work(entry));
   TRY_ASSIGN(const Fd answer, desk_.make_answer_file(key));
   WorkerStart keep = order_of_keeper(record, WorkerTask::keep);
   auto& order = std::get<KeepOrder>(keep.order);
-  order.only_item = shared.item;
-  order.shared = {shared};
+  order.shared.clear();
+  for (const KeepItem& item : items) {
+    order.only_items.push_back(item.shared.item);
+    order.shared.push_back(item.shared);
+  }
+  const std::vector<std::uint32_t> only = order.only_items;
   order.sandbox = SandboxNeed::required;
-  order.on_failure = OnFailure::fail;
+  order.on_failure = OnFailure::proceed;
   order.directory = cache_.work_path(entry);
   keep.directory_fd = work.get();
   keep.answer_fd = answer.get();
@@ -90,15 +98,15 @@ Status Keeping::keep(JobRecord& record, const SharedItem& shared, const CacheEnt
   TRY(workers_.start(record, keep, workers_.bounds(record, WorkerTask::keep), std::move(on_end)));
   ends.of_keeper.reset();
   number_[key] = ++keeps_;
-  loop_.after(std::chrono::seconds(config_.cache.identify_wait_s),
-              [this, key, number = keeps_] { end_if_empty_handed(key, number); });
+  kill_after(std::chrono::seconds(config_.cache.identify_wait_s), key, Reason::empty_handed);
+  if (items.size() > 1) kill_after(k_several_at_most, key, Reason::too_long);
   desk_.open(key, about(record), std::move(work), WorkerTask::keep);
   WorkerStart open = workers_.order(record, WorkerTask::identify);
   open.directory_fd = directory_fd;
   open.sources_fd = ends.of_user.get();
-  change_rules(open.order, [&shared, this](IdentifyOrder& rules) {
+  change_rules(open.order, [&only, this](IdentifyOrder& rules) {
     rules.hands_over = true;
-    rules.only_item = shared.item;
+    rules.only_items = only;
     rules.cache = cache_.path();
   });
   const Status opened = workers_.start(record, open, workers_.bounds(record, WorkerTask::identify),
@@ -109,16 +117,19 @@ Status Keeping::keep(JobRecord& record, const SharedItem& shared, const CacheEnt
 }
 
 // It reports nothing before it has its sources.
-void Keeping::end_if_empty_handed(const JobKey& key, std::uint64_t number) {
-  const auto last = number_.find(key);
-  if (last == number_.end() || last->second != number) return;
-  number_.erase(last);
-  if (files_.status(key, WorkerTask::keep).phase == WorkerPhase::none)
+void Keeping::kill_after(std::chrono::seconds wait, const JobKey& key, Reason reason) {
+  loop_.after(wait, [this, key, reason, number = keeps_] {
+    const auto last = number_.find(key);
+    if (last == number_.end() || last->second != number) return;
+    const bool has_sources = files_.status(key, WorkerTask::keep).phase != WorkerPhase::none;
+    if (reason == Reason::too_long && !has_sources)
+      return kill_after(k_several_at_most, key, reason);
+    if (reason == Reason::empty_handed && has_sources) return;
     workers_.kill(key, WorkerTask::keep);
+  });
 }
 
 void Keeping::kill(const JobKey& key) {
-  number_.erase(key);
   for (const WorkerTask task : {WorkerTask::identify, WorkerTask::look, WorkerTask::keep})
     workers_.kill(key, task);
 }

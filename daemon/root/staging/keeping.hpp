@@ -9,6 +9,7 @@
 #pragma once
 
 #include <map>
+#include <vector>
 
 #include "common/settings/config.hpp"
 #include "daemon/root/cache/cache.hpp"
@@ -18,6 +19,13 @@
 #include "daemon/root/tasks/space_desk.hpp"
 
 namespace nodestage {
+
+// An item of a request, and the entry that is reserved for it.
+struct KeepItem {
+  SharedItem shared;
+  CacheEntry entry;
+};
+using KeepItems = std::vector<KeepItem>;
 
 class Keeping {
  public:
@@ -35,12 +43,13 @@ class Keeping {
   // where nothing is kept for all.
   Fd look(JobRecord& record, WorkerStart& start, JobWorkers::OnEnd on_end);
 
-  // Stages an item for the entry that was reserved for the job: starts `keep`, and the `identify`
-  // that opens its sources in the job's directory (borrowed). on_end follows. `keep` is killed if
-  // it has not got them within cache.identify_wait: the user can see to it that they never come,
-  // and other users' jobs wait.
-  Status keep(JobRecord& record, const SharedItem& shared, const CacheEntry& entry,
-              int directory_fd, JobWorkers::OnEnd on_end);
+  // Stages items of the job's, at least one, in the work directory of the first one's entry: starts
+  // `keep`, and the `identify` that opens their sources in the job's directory (borrowed). on_end
+  // follows. `keep` is killed if it has not got the sources within cache.identify_wait, since the
+  // user can see to it that they never come; and if it has several items for too long, since other
+  // users' jobs wait for one of them.
+  Status keep(JobRecord& record, const KeepItems& items, int directory_fd,
+              JobWorkers::OnEnd on_end);
 
   void kill(const JobKey& key);
   [[nodiscard]] bool is_keeping(const JobKey& key) const {
@@ -48,7 +57,8 @@ class Keeping {
   }
 
  private:
-  void end_if_empty_handed(const JobKey& key, std::uint64_t number);
+  enum class Reason { empty_handed, too_long };
+  void kill_after(std::chrono::seconds wait, const JobKey& key, Reason reason);
   [[nodiscard]] WorkerStart order_of_keeper(const JobRecord& record, WorkerTask task) const;
 
   Loop& loop_;

@@ -163,7 +163,11 @@ void Sharing::settle(const JobKey& key) {
   }
   const auto& wants = found->second.wants;
   if (std::none_of(wants.begin(), wants.end(), [](const Want& want) { return want.is_open; }))
-    conclude(key);
+    return conclude(key);
+  const bool has_to_keep = std::any_of(wants.begin(), wants.end(), [this](const Want& want) {
+    return want.is_open && want.shared.for_readers && !fills_[want.entry.name].has_leader;
+  });
+  if (has_to_keep) at_.to_keep(*record);
 }
 
 void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
@@ -178,7 +182,9 @@ void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
     want.is_open = false;
     shared.role = ShareRole::link;
     shared.path = at_.cache.path_of(*kept);
-    shared.note = "staged by " + maker_of(*kept) + (shared.for_readers ? k_for_all : "");
+    const bool is_made_here = shared.elapsed_ms != 0;
+    shared.note = (is_made_here ? "kept on this node" : "staged by " + maker_of(*kept)) +
+                  (shared.for_readers ? k_for_all : "");
     return;
   }
   if (const std::string why = refusal(record); !why.empty()) return own(why);
@@ -189,7 +195,11 @@ void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
   if (is_twice) return own("the job asks for it twice");
   Fill& fill = fills_[want.entry.name];
   if (fill.failures >= k_most_failures) return own("jobs before this one could not stage it");
-  if (fill.has_leader && !fill.is_led_by(key)) return;  // it waits
+  const bool is_led_here = fill.is_led_by(key);
+  if (shared.for_readers && asker.is_late && !is_led_here)
+    return own("nobody's job has staged it for all who may read it within " +
+               human_duration(at_.config.cache.readers_wait_s * 1000));
+  if (shared.for_readers || (fill.has_leader && !is_led_here)) return;  // it waits
   if (const Status reserved = at_.cache.reserve(want.entry); !reserved) {
     if (fill.failures == 0) fills_.erase(want.entry.name);
     return own(reserved.error().what);
@@ -213,9 +223,16 @@ void Sharing::conclude(const JobKey& key) {
       if (want.shared.role == ShareRole::lead) ++counts.misses;
       if (want.shared.role == ShareRole::own) ++counts.refused;
       if (want.shared.role != ShareRole::link) continue;
-      at_.cache.hit(want.entry.name, record->begin.uid);
       ++links;
+      const CacheEntry* entry = at_.cache.find(want.entry.name);
+      if (entry != nullptr && entry->made_by == key)
+        ++counts.misses;
+      else
+        at_.cache.hit(want.entry.name, record->begin.uid);
     }
+  }
+  if (!node.empty()) {
+    for (const Want& want : node.mapped().wants) drop_unwanted(want.entry.name);
   }
   at_.table.save(*record);
   const bool is_all = links > 0 && links == node.mapped().items;
@@ -226,15 +243,20 @@ void Sharing::conclude(const JobKey& key) {
 void Sharing::go_on(const std::string& name) {
   std::vector<std::pair<std::uint64_t, JobKey>> waiting;
   for (const auto& [key, asker] : askers_) {
-    const bool waits = std::any_of(asker.wants.begin(), asker.wants.end(), [&](const Want& want) {
-      return want.is_open && want.entry.name == name;
-    });
-    if (waits) waiting.emplace_back(asker.turn, key);
+    if (asker.waits_for(name)) waiting.emplace_back(asker.turn, key);
   }
   std::sort(waiting.begin(), waiting.end());
   for (const auto& [turn, key] : waiting) settle(key);
+  drop_unwanted(name);
+}
+
+void Sharing::drop_unwanted(const std::string& name) {
   const auto fill = fills_.find(name);
-  if (fill != fills_.end() && !fill->second.has_leader) fills_.erase(fill);
+  if (fill == fills_.end() || fill->second.has_leader) return;
+  const bool is_wanted = std::any_of(askers_.begin(), askers_.end(), [&name](const auto& asker) {
+    return asker.second.waits_for(name);
+  });
+  if (!is_wanted) fills_.erase(fill);
 }
 
 // ---- what was staged
@@ -299,7 +321,10 @@ void Sharing::lead_ended(const std::string& name, Failure failure) {
 }
 
 void Sharing::give_up(const JobKey& key, Failure failure) {
-  askers_.erase(key);
+  const auto asker = askers_.extract(key);
+  if (!asker.empty()) {
+    for (const Want& want : asker.mapped().wants) drop_unwanted(want.entry.name);
+  }
   std::vector<CacheEntry> entries;
   for (const auto& [name, fill] : fills_) {
     if (fill.is_led_by(key)) entries.push_back(fill.entry);
@@ -364,7 +389,8 @@ std::optional<Sharing::Awaited> Sharing::awaited(const JobKey& key) const {
   if (found == askers_.end()) return {};
   for (const Want& want : found->second.wants) {
     const auto fill = want.is_open ? fills_.find(want.entry.name) : fills_.end();
-    if (fill != fills_.end()) return Awaited{fill->second.entry, want.entry.source};
+    if (fill != fills_.end() && fill->second.has_leader && !fill->second.is_led_by(key))
+      return Awaited{fill->second.entry, want.entry.source};
   }
   return {};
 }

@@ -6,8 +6,14 @@
 // it lacks and nobody leads yet, in the order in which jobs were identified, and if a leader gives
 // up, the earliest of those that wait for that entry leads. So jobs wait only for earlier ones, and
 // never for each other. When two jobs in a row could not stage an entry, each stages for itself.
+//
+// What is kept for all who may read its source is led by another user's job, perhaps, which may not
+// come to it for long. So each job that wants it asks for a place, and leads from the moment at
+// which the keeper starts on it to its end: nobody waits for what only another job waits for. After
+// cache.readers_wait, a job that waits stages for itself.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -34,14 +40,19 @@ class Sharing {
   // The job's `shared` is complete and in the journal.
   using OnDecided = std::function<void(JobRecord& record, Rest rest)>;
 
+  // An item of the job is to be kept for all: when the job has a place, next_to_keep() follows.
+  using OnKeep = std::function<void(const JobRecord& record)>;
+
   struct Places {
     Loop& loop;
+    const Config& config;
     JobTable& table;
     const JobFiles& files;
     JobWorkers& workers;
     Cache& cache;
     Counters& counters;
     OnDecided decided;
+    OnKeep to_keep;
     Keeping& keeping;
   };
   explicit Sharing(const Places& places) : at_(places) {}
@@ -61,14 +72,15 @@ class Sharing {
   // lead nowhere, so it must stage again.
   enum class Report { more, last };
   Status staged(JobRecord& record, const WorkerStatus& status, Report report);
-  // The next item of the job that is to be kept for all who may read its source, and is not yet;
-  // null: none. The job stages when there are none. The keeper stages it (Keeping::keep()), and
-  // kept() takes its report. If that failed, the job stages it for itself.
-  [[nodiscard]] const SharedItem* next_to_keep(const JobRecord& record) const;
-  // The entry that was reserved for it; null if it has been given up.
-  [[nodiscard]] const CacheEntry* reserved_for(const JobRecord& record,
-                                               const SharedItem& shared) const;
-  void kept(JobRecord& record, const WorkerStatus& status, const std::string& fault);
+  // Whether OnDecided is still to follow.
+  [[nodiscard]] bool is_undecided(const JobKey& key) const { return askers_.contains(key); }
+  // What the keeper shall stage for the job now (Keeping::keep()), for all who may read the
+  // sources: one item, or several small ones, which the job leads from now on. None: others do, or
+  // nothing is left of it.
+  [[nodiscard]] KeepItems next_to_keep(const JobRecord& record);
+  // Takes its report. `end`: how the process ended. What failed, the job stages for itself.
+  void kept(const JobRecord& record, const KeepItems& items, const WorkerStatus& status,
+            const std::string& end);
 
   // Whether the job may run with what it uses: see Cache::is_settled().
   [[nodiscard]] bool is_settled(const JobRecord& record) const;
@@ -98,11 +110,35 @@ class Sharing {
     std::uint64_t turn = 0;  // an earlier one leads
     std::vector<Want> wants;
     std::size_t items = 0;  // of the whole request
+    bool is_late = false;   // it has waited for cache.readers_wait
+
+    // What the keeper has staged for this job.
+    void take(const std::string& name, const ItemRecord& item) {
+      for (Want& want : wants) {
+        if (!want.is_open || want.entry.name != name) continue;
+        want.shared.files = item.files;
+        want.shared.bytes = item.bytes_written;
+        want.shared.elapsed_ms = std::max<std::uint64_t>(1, item.elapsed_ms);
+      }
+    }
+    void give_own(const std::string& name) {
+      for (Want& want : wants) {
+        if (!want.is_open || want.entry.name != name) continue;
+        want.is_open = false;
+        want.shared = {want.shared.item, ShareRole::own, "", "", "it could not be kept for others"};
+      }
+    }
+    [[nodiscard]] bool waits_for(const std::string& name) const {
+      return std::any_of(wants.begin(), wants.end(), [&name](const Want& want) {
+        return want.is_open && want.entry.name == name;
+      });
+    }
   };
   struct Fill {
     CacheEntry entry;  // what was reserved for its leader, entry.made_by
     unsigned failures = 0;
     bool has_leader = false;
+    bool is_slow = false;  // for the keeper: it has a process to itself
 
     [[nodiscard]] bool is_led_by(const JobKey& key) const {
       return has_leader && entry.made_by == key;
@@ -135,6 +171,8 @@ class Sharing {
   void settle(const JobKey& key);
   void settle(const JobRecord& record, Asker& asker, Want& want);
   void conclude(const JobKey& key);
+  void await_readers(const JobKey& key, std::uint64_t turn);
+  void drop_unwanted(const std::string& name);
   void go_on(const std::string& name);
   Status keep(const JobRecord& record, const ItemRecord& item, const CacheEntry& entry);
   Status publish(const JobRecord& record, const ItemRecord& item, CacheEntry entry, int directory,

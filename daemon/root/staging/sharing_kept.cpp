@@ -10,18 +10,15 @@
 namespace nodestage {
 namespace {
 
-// Why the keeper's tree is not kept.
-std::string why_not_kept(const WorkerStatus& status) {
-  if (!status.cause.empty()) return printable(status.cause, Newlines::join);
-  return status.items.empty() ? "nothing was staged"
-                              : printable(field_text(status.items[0].note), Newlines::join);
-}
+// One process stages small items together: starting it costs more than they do.
+constexpr std::uint64_t k_most_together = 64ULL << 20;  // bytes of sources
 
-template <typename Items>
-auto next_in(Items& items) {
-  return std::find_if(items.begin(), items.end(), [](const SharedItem& shared) {
-    return shared.role == ShareRole::lead && shared.for_readers;
-  });
+// Why the keeper's tree is not kept. `end`: how its process ended.
+std::string why_not_kept(const WorkerStatus& status, const ItemRecord& item,
+                         const std::string& end) {
+  if (!status.cause.empty()) return printable(status.cause, Newlines::join);
+  if (status.phase != WorkerPhase::done) return "the process " + end;
+  return printable(field_text(item.note), Newlines::join);
 }
 
 }  // namespace
@@ -52,8 +49,10 @@ void Sharing::take_keys(JobRecord& record) {
       want.shared.note =
           "not for other users: " + printable(field_text(keepers.items[i].note), Newlines::join);
   }
+  const std::uint64_t turn = asker.turn;
   askers_.insert_or_assign(key, std::move(asker));
   settle(key);
+  if (is_undecided(key)) await_readers(key, turn);
 }
 
 void Sharing::set_owner(const JobRecord& record, const SharedItem& shared,
@@ -86,55 +85,98 @@ std::string Sharing::name_of(const JobRecord& record, const SharedItem& shared) 
   return owner ? entry_name(owner->uid, shared.key) : std::string();
 }
 
-const SharedItem* Sharing::next_to_keep(const JobRecord& record) const {
-  const auto next = next_in(record.shared);
-  return next == record.shared.end() ? nullptr : &*next;
+void Sharing::await_readers(const JobKey& key, std::uint64_t turn) {
+  at_.loop.after(std::chrono::seconds(at_.config.cache.readers_wait_s), [this, key, turn] {
+    const auto found = askers_.find(key);
+    if (found == askers_.end() || found->second.turn != turn) return;
+    found->second.is_late = true;
+    settle(key);
+  });
 }
 
-const CacheEntry* Sharing::reserved_for(const JobRecord& record, const SharedItem& shared) const {
-  const auto fill = fills_.find(name_of(record, shared));
-  const bool leads = fill != fills_.end() && fill->second.is_led_by(record.key());
-  return leads ? &fill->second.entry : nullptr;
+// Of two items with one source, the globs may differ in what they leave out.
+KeepItems Sharing::next_to_keep(const JobRecord& record) {
+  KeepItems items;
+  const auto found = askers_.find(record.key());
+  if (found == askers_.end()) return items;
+  std::uint64_t bytes = 0;
+  for (Want& want : found->second.wants) {
+    CacheEntry& entry = want.entry;
+    const auto at = fills_.find(entry.name);
+    if (!want.is_open || !want.shared.for_readers || at == fills_.end() || at->second.has_leader)
+      continue;
+    Fill& fill = at->second;
+    const std::uint64_t most = k_most_together - bytes;
+    const bool is_beside = std::any_of(items.begin(), items.end(), [&entry](const auto& item) {
+      return item.entry.source == entry.source;
+    });
+    if (!items.empty() && (fill.is_slow || is_beside || entry.source_bytes > most)) continue;
+    if (const Status reserved = at_.cache.reserve(entry); !reserved) {
+      want.is_open = false;
+      want.shared = {want.shared.item, ShareRole::own, "", "", reserved.error().what};
+      continue;
+    }
+    bytes += std::min(entry.source_bytes, most);
+    fill.entry = entry;
+    fill.has_leader = true;
+    items.push_back({want.shared, entry});
+    items.back().shared.role = ShareRole::lead;
+    items.back().shared.path = at_.cache.path_of(entry);
+    if (fill.is_slow) break;
+  }
+  if (items.empty()) settle(record.key());
+  return items;
 }
 
-void Sharing::kept(JobRecord& record, const WorkerStatus& status, const std::string& fault) {
-  const auto next = next_in(record.shared);
-  if (next == record.shared.end()) return;
-  const CacheEntry* reserved = reserved_for(record, *next);
-  const std::string name = name_of(record, *next);
-  Status done = reserved == nullptr ? Status(Error{ENOENT, "its entry was given up"})
-                : fault.empty()     ? Status()
-                                    : Status(Error{EIO, fault});
-  if (done) {
-    const bool is_whole = status.phase == WorkerPhase::done && status.items.size() == 1 &&
-                          state_of(status.items[0]) == ItemState::done &&
-                          (status.items[0].flags & k_item_whole) != 0;
-    const auto work =
-        is_whole ? at_.cache.open_work(*reserved) : Result<Fd>(Error{EIO, why_not_kept(status)});
-    done = work ? publish(record, status.items[0], *reserved, work->get(),
-                          at_.cache.work_path(*reserved))
-                : Status(work.error());
+// A process that was ended before it was done with several items says nothing of those that it had
+// not begun, and each of the others gets a process to itself.
+void Sharing::kept(const JobRecord& record, const KeepItems& items, const WorkerStatus& status,
+                   const std::string& end) {
+  const JobKey key = record.key();
+  const CacheEntry& first = items.front().entry;
+  const bool is_cut = items.size() > 1 && status.phase != WorkerPhase::done;
+  const auto is_begun = [](const ItemRecord& item) { return state_of(item) != ItemState::waiting; };
+  const bool any_begun = std::any_of(status.items.begin(), status.items.end(), is_begun);
+  std::vector<std::pair<std::string, Failure>> ended;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const CacheEntry& entry = items[i].entry;
+    const auto fill = fills_.find(entry.name);
+    // It may have been given up.
+    if (fill == fills_.end() || !fill->second.is_led_by(key) ||
+        fill->second.entry.directory != entry.directory)
+      continue;
+    const ItemRecord item = i < status.items.size() ? status.items[i] : ItemRecord{};
+    const bool is_whole = state_of(item) == ItemState::done && (item.flags & k_item_whole) != 0;
+    const auto work = is_whole ? at_.cache.open_work(first)
+                               : Result<Fd>(Error{EIO, why_not_kept(status, item, end)});
+    const Status done = work ? publish(record, item, entry, work->get(), at_.cache.work_path(first))
+                             : Status(work.error());
+    const bool is_again = is_cut && !is_whole;
+    const auto asker = askers_.find(key);
+    ended.emplace_back(entry.name, done || is_again ? Failure::none : Failure::counts);
+    if (done) {
+      if (asker != askers_.end()) asker->second.take(entry.name, item);
+      continue;
+    }
+    at_.cache.abandon(entry);
+    fill->second.is_slow |= is_begun(item) || !any_begun;
+    if (is_again) continue;
+    log::warn(about_item(record, entry.source), "not kept for all who may read it: {}",
+              done.error().what);
+    if (asker != askers_.end()) asker->second.give_own(entry.name);
   }
-  if (done) {
-    next->role = ShareRole::link;
-    next->note = std::string("kept on this node") + k_for_all;
-    next->files = status.items[0].files;
-    next->bytes = status.items[0].bytes_written;
-    next->elapsed_ms = std::max<std::uint64_t>(1, status.items[0].elapsed_ms);
-    return lead_ended(name, Failure::none);
-  }
-  log::warn(about_item(record, reserved == nullptr ? "" : reserved->source),
-            "not kept for all who may read it: {}", done.error().what);
-  if (reserved != nullptr) at_.cache.abandon(*reserved);
-  *next = {next->item, ShareRole::own, "", "", "it could not be kept for others"};
-  lead_ended(name, Failure::counts);
+  for (const auto& [name, failure] : ended) lead_ended(name, failure);
+  settle(key);
 }
 
 // "data.tar (45 %), which is staged for all who may read it"
 std::string Sharing::kept_now(const JobKey& key) const {
   const WorkerStatus status = at_.workers.status(key, WorkerTask::keep);
   if (status.items.empty()) return "what is staged for all who may read it";
-  const ItemRecord& item = status.items[0];
+  const auto working =
+      std::find_if(status.items.begin(), status.items.end(),
+                   [](const ItemRecord& item) { return state_of(item) == ItemState::working; });
+  const ItemRecord& item = working == status.items.end() ? status.items[0] : *working;
   const std::uint64_t percent =
       item.bytes_total == 0
           ? 0

@@ -115,6 +115,7 @@ Fd Staging::use_memory(const JobRecord& record, const std::string& cgroup, Worke
   memory.directory = at_.areas.memory_path(record.key());
   start.memory_fd = directory->get();
   start.job_cgroup = cgroup;
+  if (!cgroup.empty()) cgroups_[record.key()] = cgroup;
   if (start.job_cgroup.empty()) {
     memory.most_bytes = first_steps_.memory_of(record.key());
     // Else worker.memory still bounds it.
@@ -137,19 +138,20 @@ Fd Staging::use_memory(const JobRecord& record, const std::string& cgroup, Worke
 
 void Staging::release_memory(const JobRecord& record) {
   if (!may_be_in_memory(record.begin.request)) return;
+  if (const auto cgroup = cgroups_.extract(record.key())) remove_job_cgroup(cgroup.mapped());
   if (const Status moved = at_.areas.move_memory_to_trash(record.key()); !moved)
     log::error(about(record), "what it has in memory cannot be removed: {}", moved.error().what);
 }
 
 void Staging::take_turn(const JobKey& key) {
-  const JobRecord* record = at_.table.find(key);
+  JobRecord* record = at_.table.find(key);
   if (record == nullptr || record->state != JobState::queued || record->ended) return;
+  if (sharing_.is_undecided(key)) return keep_next(*record);
   queue_.take_place(key, record->begin.uid);
   at_.events.done(key, Fact::turn);
 }
 
 void Staging::stage(JobRecord& record) {
-  if (keep_next(record)) return;
   const bool has_memory = may_be_in_memory(record.begin.request);
   const std::string cgroup = has_memory ? first_steps_.cgroup_of(record) : "";
   if (has_memory && cgroup.empty() && first_steps_.had_step(record.key())) {

@@ -66,9 +66,8 @@ class Staging {
   void await_turn(const JobRecord& record);
   // Removes what the job has in memory.
   void release_memory(const JobRecord& record);
-  // Has the keeper stage what is kept for all who may read it, while the job is queued and has a
-  // place; then starts a worker that stages. Reports `ready` or `failed`; or `unstaged`, if what it
-  // has staged does not count.
+  // Starts a worker that stages. Reports `ready` or `failed`; or `unstaged`, if what it has staged
+  // does not count.
   void stage(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
 
@@ -104,6 +103,7 @@ class Staging {
     again_.erase(key);
     first_steps_.forget(key);
     hints_.erase(key);
+    cgroups_.erase(key);
   }
 
   // Adds what would have saved the work to the notes of the job's items (staging.hints).
@@ -115,9 +115,9 @@ class Staging {
   Fd use_memory(const JobRecord& record, const std::string& cgroup, WorkerStart& start,
                 JobWorkers::Bounds& bounds);
   void take_turn(const JobKey& key);
-  bool keep_next(JobRecord& record);
-  Status start_keep(JobRecord& record, const SharedItem& shared);
-  void keep_ended(const JobKey& key, const CacheEntry& entry, const WorkerEnd& end);
+  void keep_next(JobRecord& record);
+  Status start_keep(JobRecord& record, const KeepItems& items);
+  void keep_ended(const JobKey& key, const KeepItems& items, const WorkerEnd& end);
   Status start_worker(JobRecord& record, const std::string& cgroup);
   bool stage_again(JobRecord& record, const WorkerStatus& status);
   bool await_next_step(JobRecord& record, const WorkerEnd& end);
@@ -134,13 +134,14 @@ class Staging {
   Places at_;
   StagingQueue queue_{at_.config, [this](const JobKey& key) { take_turn(key); }};
   Keeping keeping_{at_.loop, at_.config, at_.files, at_.workers, at_.cache, at_.desk};
-  Sharing sharing_{{at_.loop, at_.table, at_.files, at_.workers, at_.cache, at_.counters,
-                    [this](const JobRecord& record, Sharing::Rest rest) {
-                      at_.events.done(record.key(), rest == Sharing::Rest::only_links
-                                                        ? Fact::linked
-                                                        : Fact::identified);
-                    },
-                    keeping_}};
+  Sharing sharing_{
+      {at_.loop, at_.config, at_.table, at_.files, at_.workers, at_.cache, at_.counters,
+       [this](const JobRecord& record, Sharing::Rest rest) {
+         const bool is_linked = rest == Sharing::Rest::only_links;
+         if (is_linked) queue_.erase(record.key());
+         at_.events.done(record.key(), is_linked ? Fact::linked : Fact::identified);
+       },
+       [this](const JobRecord& record) { queue_.push(record.key(), record.begin.uid); }, keeping_}};
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
   std::set<JobKey> again_;       // jobs that stage again once their workers have ended
@@ -154,6 +155,7 @@ class Staging {
   std::set<JobKey> settling_;  // jobs that become ready with the clock's next tick
   RepeatedSources repeated_;
   std::map<JobKey, std::map<std::size_t, std::string>> hints_;  // by the index of the item
+  std::map<JobKey, std::string> cgroups_;  // of jobs, that a worker has been in
 };
 
 }  // namespace nodestage

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <map>
 #include <vector>
@@ -109,6 +110,13 @@ bool enter_job_cgroup(const std::string& directory) {
   const Status entered = enter();
   if (!entered) errno = entered.error().code;
   return static_cast<bool>(entered);
+}
+
+void remove_job_cgroup(std::string directory) {
+  while (directory.find("/job_") != std::string::npos) {
+    if (::rmdir(directory.c_str()) != 0 && errno != ENOENT) return;
+    directory.erase(directory.rfind('/'));
+  }
 }
 
 std::uint64_t out_of_memory_kills(const std::string& directory) {

@@ -43,6 +43,10 @@ bool is_of_version_two(const std::string& directory);
 // ENODEV if the step has ended.
 bool enter_job_cgroup(const std::string& directory);
 
+// Removes that cgroup of a job of which nothing runs any more, and those around it up to the job's
+// own: Slurm could not, while a process of ours was in it. One with processes stays.
+void remove_job_cgroup(std::string directory);
+
 // How many processes the kernel has killed there because of a memory limit.
 std::uint64_t out_of_memory_kills(const std::string& directory);
 

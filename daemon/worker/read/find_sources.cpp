@@ -55,9 +55,11 @@ Status add_matches(GlobWalk& walk, const std::string& name) {
 
 Result<FoundSources> find_sources(const std::string& source,
                                   std::function<bool(const std::string& below)> excludes) {
-  if (const OpenedItem* opened = opened_item()) {
-    FoundSources found{{}, opened->is_group};
-    for (const OpenedSource& one : opened->sources) found.paths.push_back(one.path);
+  if (const OpenedByText* opened = opened_items()) {
+    const auto item = opened->find(source);
+    if (item == opened->end()) return Error{EACCES, shown(source) + ": was not handed over, open"};
+    FoundSources found{{}, item->second.is_group};
+    for (const OpenedSource& one : item->second.sources) found.paths.push_back(one.path);
     return found;
   }
   if (!is_glob(source) || exists(source)) return FoundSources{{source}, false};

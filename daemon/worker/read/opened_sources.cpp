@@ -106,9 +106,9 @@ void take(std::map<std::uint32_t, Received>& all, const HandedSource& head, std:
   received.is_wrong = true;
 }
 
-std::optional<OpenedItem>& only_this() {
-  static std::optional<OpenedItem> k_item;
-  return k_item;
+std::optional<OpenedByText>& only_these() {
+  static std::optional<OpenedByText> k_items;
+  return k_items;
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ Status end_item(int socket, std::uint32_t item, bool is_group) {
 }
 
 Result<OpenedItems> receive_items(int socket, const IsOfSite& is_of_site,
-                                  std::optional<std::uint32_t> only) {
+                                  const std::vector<std::uint32_t>& only) {
   std::map<std::uint32_t, Received> all;
   std::size_t taken = 0;
   for (;;) {
@@ -148,7 +148,11 @@ Result<OpenedItems> receive_items(int socket, const IsOfSite& is_of_site,
     if (++taken > k_most_in_all) return Error{EPROTO, "too many sources were handed over"};
     take(all, head, std::string(text.data() + sizeof head, bytes - sizeof head), std::move(fds),
          is_of_site);
-    if (only && all.contains(*only) && all.at(*only).is_complete) break;
+    const auto is_complete = [&all](std::uint32_t item) {
+      const auto found = all.find(item);
+      return found != all.end() && found->second.is_complete;
+    };
+    if (!only.empty() && std::all_of(only.begin(), only.end(), is_complete)) break;
   }
   OpenedItems items;
   for (auto& [index, received] : all) {
@@ -157,15 +161,17 @@ Result<OpenedItems> receive_items(int socket, const IsOfSite& is_of_site,
   return items;
 }
 
-void read_opened_only(std::optional<OpenedItem> item) { only_this() = std::move(item); }
+void read_opened_only(std::optional<OpenedByText> items) { only_these() = std::move(items); }
 
-const OpenedItem* opened_item() { return only_this() ? &*only_this() : nullptr; }
+const OpenedByText* opened_items() { return only_these() ? &*only_these() : nullptr; }
 
 int opened_source(const std::string& path) {
-  const auto& sources = only_this()->sources;
-  const auto found = std::find_if(sources.begin(), sources.end(),
-                                  [&path](const auto& one) { return one.path == path; });
-  return found == sources.end() ? -1 : found->fd.get();
+  for (const auto& [text, item] : *only_these()) {
+    const auto found = std::find_if(item.sources.begin(), item.sources.end(),
+                                    [&path](const auto& one) { return one.path == path; });
+    if (found != item.sources.end()) return found->fd.get();
+  }
+  return -1;
 }
 
 }  // namespace nodestage

@@ -31,6 +31,7 @@ struct OpenedItem {
 };
 
 using OpenedItems = std::map<std::uint32_t, OpenedItem>;  // by the item's index in the request
+using OpenedByText = std::map<std::string, OpenedItem>;   // by the source as the request has it
 
 inline constexpr std::size_t k_most_handed_over = 256;  // sources of an item
 
@@ -38,22 +39,24 @@ inline constexpr std::size_t k_most_handed_over = 256;  // sources of an item
 Status hand_over(int socket, std::uint32_t item, const std::string& path, int fd);
 Status end_item(int socket, std::uint32_t item, bool is_group);
 
-// Receives until the sender has closed its end, or until `only` is complete, if that is an item. An
-// item counts if it is complete, if all its descriptors are of regular files open for reading, and
-// if each has a path of its own; without a group, there is one.
-// What `is_of_site` denies is asked nothing: neither it nor its file may be on a file system of the
-// user's (FUSE), which may not answer. Closes the rest, which can block for the same reason.
+// Receives until the sender has closed its end, or until all of `only` are complete, if it names
+// any items. An item counts if it is complete, if all its descriptors are of regular files open for
+// reading, and if each has a path of its own; without a group, there is one. What `is_of_site`
+// denies is asked nothing: neither it nor its file may be on a file system of the user's (FUSE),
+// which may not answer. Closes the rest, which can block for the same reason.
 using IsOfSite = std::function<bool(int fd)>;
 Result<OpenedItems> receive_items(int socket, const IsOfSite& is_of_site,
-                                  std::optional<std::uint32_t> only = {});
+                                  const std::vector<std::uint32_t>& only = {});
 
-// From now on, this process reads this item's sources and opens none by its path: find_sources(),
-// examine_source() and Source::open() know no others. Without an item, it opens sources again.
-void read_opened_only(std::optional<OpenedItem> item);
+// From now on, this process reads these items' sources and opens none by its path: find_sources(),
+// examine_source() and Source::open() know no others. Without items, it opens sources again. Where
+// the user gave one text or path to two files, one is read for both, and does not have the key of
+// the other.
+void read_opened_only(std::optional<OpenedByText> items);
 
-// For these functions: the item; null if this process opens its sources itself.
-const OpenedItem* opened_item();
-// The descriptor of one of its sources, borrowed; -1 if it is none of them.
+// For these functions: the items; null if this process opens its sources itself.
+const OpenedByText* opened_items();
+// The descriptor of one of their sources, borrowed; -1 if it is none of them.
 int opened_source(const std::string& path);
 
 }  // namespace nodestage

@@ -15,15 +15,15 @@ Error kind_fault(const std::string& path) {
 }
 
 Result<Fd> open_file(const std::string& path) {
-  if (opened_item() == nullptr) return open_at(AT_FDCWD, path, k_open_source);
+  if (opened_items() == nullptr) return open_at(AT_FDCWD, path, k_open_source);
   Fd fd(::fcntl(opened_source(path), F_DUPFD_CLOEXEC, 0));
   if (!fd) return system_error(path, EACCES);
   return fd;
 }
 
 int stat_source(const std::string& path, struct stat& info) {
-  return opened_item() != nullptr ? ::fstat(opened_source(path), &info)
-                                  : ::stat(path.c_str(), &info);
+  return opened_items() != nullptr ? ::fstat(opened_source(path), &info)
+                                   : ::stat(path.c_str(), &info);
 }
 
 }  // namespace

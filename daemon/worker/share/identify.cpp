@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -174,7 +175,8 @@ template <typename Found>
 void find_each(const IdentifyOrder& order, const StageRequest& request, Found found) {
   const ShareRules rules{order, request.umask};
   const auto add = [&](std::size_t index, const auto& item, auto find, bool directories) {
-    const bool is_meant = order.only_item == k_no_number || order.only_item == index;
+    const auto& only = order.only_items;
+    const bool is_meant = only.empty() || std::find(only.begin(), only.end(), index) != only.end();
     if (!item.shared || !is_meant || leads_to_directory(item.source) != directories) return;
     found(index,
           find_either_way(rules, [&](const ShareRules& way) { return find(item, way, index); }));

@@ -10,20 +10,23 @@
 namespace nodestage {
 
 int run_keep(KeepOrder order, const StageRequest& request, OpenedItems items) {
-  const auto opened = items.find(order.only_item);
-  const bool is_there = opened != items.end() && order.only_item < request.datasets.size() &&
-                        is_for_readers(request.datasets[order.only_item]) &&
-                        order.shared.size() == 1;
-  if (!is_there) return StageReport().fail("its source was not handed over, open", {});
-  StageRequest one;
-  one.umask = k_umask_for_all;
-  one.datasets.push_back(request.datasets[order.only_item]);
-  one.datasets.front().destination = last_part(order.shared.front().path);
-  one.datasets.front().name.clear();
-  one.datasets.front().storage = Storage::disk;
-  order.shared.front().item = 0;
-  read_opened_only(std::move(opened->second));
-  return run_stage(order, one, nullptr);
+  StageRequest wanted;
+  wanted.umask = k_umask_for_all;
+  OpenedByText opened;
+  for (SharedItem& shared : order.shared) {
+    if (shared.item >= request.datasets.size() || !is_for_readers(request.datasets[shared.item]))
+      return StageReport().fail("what it is to keep is not in the request", {});
+    if (const auto found = items.find(shared.item); found != items.end())
+      opened.emplace(request.datasets[shared.item].source, std::move(found->second));
+    const auto index = static_cast<std::uint32_t>(wanted.datasets.size());
+    DatasetItem& item = wanted.datasets.emplace_back(request.datasets[shared.item]);
+    item.destination = std::to_string(index) + "/" + last_part(shared.path);
+    item.name.clear();
+    item.storage = Storage::disk;
+    shared.item = index;
+  }
+  read_opened_only(std::move(opened));
+  return run_stage(order, wanted, nullptr);
 }
 
 }  // namespace nodestage

@@ -1,4 +1,4 @@
-// The `keep` task: stages one shared item for all who may read its source, as the keeper.
+// The `keep` task: stages shared items for all who may read their sources, as the keeper.
 #pragma once
 
 #include "common/request/request.hpp"
@@ -7,9 +7,10 @@
 
 namespace nodestage {
 
-// Stages order.only_item of the request, from its sources in `items`, into k_worker_directory_fd,
-// which is the keeper's, under the last part of the path of the one item in order.shared. All may
-// read what is made, and nobody may write to it. Reports as run_stage() does, of one item.
+// Stages the items of order.shared, from their sources in `items`, into k_worker_directory_fd,
+// which is the keeper's: the one at index i as <i>/<the last part of its path>. All may read what
+// is made, and nobody may write to it. Reports as run_stage() does, of these items in this order;
+// what is wrong with one of them does not stop the others.
 int run_keep(KeepOrder order, const StageRequest& request, OpenedItems items);
 
 }  // namespace nodestage
