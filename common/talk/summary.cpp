@@ -76,6 +76,11 @@ StatusItem to_status_item(const ItemRecord& record, WorkerTask task) {
   item.source = printable(field_text(record.source));
   item.destination = printable(field_text(record.destination));
   item.note = in_one_line(field_text(record.note));
+  if (item.state == ItemState::done && has_earlier(record)) {  // a sum, which has no rate
+    item.bytes_written = record.bytes_in_all;
+    item.files = record.files_in_all;
+    item.elapsed_ms = 0;
+  }
   return item;
 }
 

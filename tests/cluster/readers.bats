@@ -256,6 +256,11 @@ SCRIPT
     daemon_log n1 | grep -q "has no user 'nobody-here'"
     sbatch_wait --as=bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
     works_as led
+    # What was just changed is one user's, too, and the line says why.
+    reload_daemons "${SETTINGS/min_age = 0/min_age = 3600}"
+    on ctl sh -c 'echo 1 >/project/lab/new && chmod 0644 /project/lab/new'
+    sbatch_wait --as=alice -w n1 --stage-dataset=/project/lab/new,shared --wrap true
+    has "$OUTPUT" 'shared: kept on this node for your further jobs, not for other users: '
 }
 
 @test "a job keeps what it uses when the daemon starts anew with another scope" {

@@ -70,6 +70,8 @@ TEST_CASE("of an output that was delivered before, the line says what its target
   output.bytes_written = 4;
   CHECK(delivery_lines(status)[0].ends_with(
       ": 1 file, 4 B in 0.0 s; up to date: 4 files, 1.1 MiB in 7 deliveries"));
+  CHECK(status_items(status, WorkerTask::push)[0].files == 4);
+  CHECK(status_items(status, WorkerTask::push)[0].bytes_written == 1153434);
   output.deliveries = 1;  // this one
   CHECK(delivery_lines(status)[0].ends_with(": 1 file, 4 B in 0.0 s"));
 }
