@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <tuple>
 
 #include "daemon/root/table/repeated_sources.hpp"
 #include "sharing_site.hpp"
@@ -75,15 +74,19 @@ TEST_CASE("the third time within a day is worth a hint, once") {
 }
 
 TEST_CASE("a hint is shown from one GiB or one minute saved on") {
+  struct Row {
+    std::uint64_t bytes;
+    std::uint32_t ms;
+    bool is_shown;
+  };
   ItemRecord item = file(7);
-  for (const auto& [bytes, ms, is_shown] :
-       {std::tuple{512ULL << 20, 0U, true}, std::tuple{(512ULL << 20) - 1, 29'999U, false},
-        std::tuple{10'240ULL, 30'000U, true}, std::tuple{10'240ULL, 50U, false}}) {
-    CAPTURE(bytes);
-    item.bytes_read = bytes;
-    item.elapsed_ms = ms;
+  for (const Row& row : {Row{512ULL << 20, 0, true}, Row{(512ULL << 20) - 1, 29'999, false},
+                         Row{10'240, 30'000, true}, Row{10'240, 50, false}}) {
+    CAPTURE(row.bytes);
+    item.bytes_read = row.bytes;
+    item.elapsed_ms = row.ms;
     RepeatedSources repeated;
-    CHECK(third(repeated, item).empty() != is_shown);
+    CHECK(third(repeated, item).empty() != row.is_shown);
   }
 }
 
