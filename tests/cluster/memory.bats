@@ -49,6 +49,10 @@ nothing_in_memory() {
     [[ -z $(in_memory n1)$(in_memory n2) ]]
 }
 
+has_no_cgroup() {
+    [[ -z $(on "$1" find /sys/fs/cgroup/memory -name "job_$2") ]]
+}
+
 # Of the job that runs this: its memory cgroup.
 JOB_CGROUP='own=$(sed -n "s/.*:memory:\(.*job_[0-9]*\).*/\1/p" /proc/self/cgroup); cgroup=/sys/fs/cgroup/memory$own'
 
@@ -178,6 +182,12 @@ slurm() {
     on n1 chown -R alice /dev/shm/.nodestage-memory/77.0
     cluster daemon start n1
     wait_until 30 nothing_in_memory
+    # A job that ends while its data are still staged leaves no cgroup that Slurm could not remove.
+    reload_daemons "$SLOW"
+    id=$(submit alice -w n1 -n 1 --mem=200M --stage-dataset=slow.bin,in=memory,async --wrap 'echo ran')
+    wait_until 60 job_ended "$id"
+    job_has_output "$id" ran
+    wait_until 20 has_no_cgroup n1 "$id"
 }
 
 @test "twenty jobs come and go, and nothing is left of them" {

@@ -208,7 +208,7 @@ TEST_CASE("a user has a thousand entries at most: the one that was used least re
   CHECK(site.kept() > 900);
   site.ask(2, {{std::string(k_share_key_bytes - 3, '0') + "998", "data"}});
   CHECK(site.order(2).at(0).role == ShareRole::lead);
-  site.pass(std::chrono::seconds(1));
+  for (int i = 0; i < 100 && site.kept() > 1; ++i) site.pass(std::chrono::seconds(1));
   CHECK(site.kept() == 1);  // in use
 }
 
