@@ -10,8 +10,6 @@
 #include "common/request/request.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/daemon_client.hpp"
-#include "plugin/job_facts.hpp"
-#include "plugin/left_mounts.hpp"
 #include "plugin/left_writers.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/slurm_host.hpp"

@@ -5,10 +5,9 @@
 #include <sstream>
 #include <vector>
 
-#include "common/request/option_mark.hpp"
+#include "common/request/option_text.hpp"
 #include "common/request/request_warnings.hpp"
 #include "common/request/submission.hpp"
-#include "common/request/target_writers.hpp"
 #include "common/text/human.hpp"
 #include "plugin/allowed_users.hpp"
 #include "plugin/slurm_host.hpp"
@@ -60,7 +59,7 @@ constexpr const char* k_too_late =
     "staging happens when the allocation starts, and this one has started: give the option to "
     "sbatch or salloc (or to an srun outside of a job)";
 
-// Prints the lines of `cause` (common/request/option_mark.hpp).
+// Prints the lines of `cause` (common/request/option_text.hpp).
 int refuse(const Error& cause) {
   std::istringstream lines(cause.what);
   for (std::string line; std::getline(lines, line);) slurm_error("%s", line.c_str());

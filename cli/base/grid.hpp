@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "common/result.hpp"
 
 namespace nodestage {
 
@@ -24,5 +27,10 @@ class Grid {
 
 // Returns the width of printable text in characters, assuming one column for each.
 std::size_t width_of(const std::string& text);
+
+// Parses a date or time as a user types it.
+
+// Returns seconds since 1970 of "@SECONDS", "2026-11-21" or "2026-11-21T15:30:00" (UTC).
+Result<std::int64_t> parse_moment(const std::string& text);
 
 }  // namespace nodestage

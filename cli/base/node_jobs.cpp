@@ -3,15 +3,199 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdlib>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
 #include <string_view>
 
-#include "cli/base/pieces.hpp"
 #include "cli/base/programs.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
+#include "common/wire/node_report.hpp"
 
 namespace nodestage {
+namespace {
+
+constexpr std::string_view k_mark = "nodestage-report";
+constexpr std::size_t k_piece_bytes = 600;
+constexpr std::size_t k_most_pieces = k_max_report_bytes / k_piece_bytes + 1;
+constexpr std::size_t k_bytes_a_node = std::size_t{128} << 10;
+constexpr std::size_t k_least_bytes = std::size_t{1} << 20;  // many texts of a few nodes
+constexpr std::size_t k_most_bytes = std::size_t{256} << 20;
+
+// Removes the start of `text` up to the separator, and the separator.
+std::string_view take_until(std::string_view& text, char separator) {
+  const std::string_view part = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return part;
+}
+
+struct Piece {
+  std::string_view node;
+  std::uint32_t number = 0;
+  std::size_t index = 0;
+  std::size_t count = 0;
+  std::string_view text;
+};
+
+std::optional<Piece> piece_of(std::string_view line) {
+  if (take_until(line, ' ') != k_mark) return {};
+  const std::string_view node = take_until(line, ' ');
+  const auto number = parse_number<std::uint32_t>(take_until(line, ' '));
+  const auto index = parse_number<std::size_t>(take_until(line, ' '));
+  const auto count = parse_number<std::size_t>(take_until(line, ' '));
+  if (!number || !index || !count || *index >= *count || *count > k_most_pieces ||
+      line.size() > k_piece_bytes)
+    return {};
+  return Piece{node, *number, *index, *count, line};
+}
+
+// The pieces of one text, in order; borrowed.
+using Parts = std::vector<std::string_view>;
+using NodeParts = std::map<std::uint32_t, Parts>;
+
+void keep(const Piece& piece, NodeParts& texts, std::size_t most_texts) {
+  if (texts.size() >= most_texts && !texts.contains(piece.number)) return;
+  Parts& parts = texts[piece.number];
+  parts.resize(std::max(parts.size(), piece.count));
+  parts[piece.index] = piece.text;
+}
+
+}  // namespace
+
+std::string text_to_pieces(const std::string& node, std::uint32_t number, const std::string& text) {
+  const std::size_t count = (text.size() + k_piece_bytes - 1) / k_piece_bytes;
+  std::string lines;
+  for (std::size_t i = 0; i < count; ++i) {
+    lines += std::string(k_mark) + " " + node + " " + std::to_string(number) + " " +
+             std::to_string(i) + " " + std::to_string(count) + " " +
+             text.substr(i * k_piece_bytes, k_piece_bytes) + "\n";
+  }
+  return lines;
+}
+
+std::string end_of_pieces(const std::string& node) {
+  return text_to_pieces(node, k_end_number, "end");
+}
+
+NodeTexts texts_from_pieces(std::string_view output, const std::vector<std::string>& nodes,
+                            std::size_t most_texts) {
+  std::map<std::string_view, NodeParts> asked;
+  for (const std::string& node : nodes) asked.try_emplace(node);
+  while (!output.empty()) {
+    const auto piece = piece_of(take_until(output, '\n'));
+    if (!piece) continue;
+    if (const auto found = asked.find(piece->node); found != asked.end())
+      keep(*piece, found->second, most_texts);
+  }
+  NodeTexts texts;
+  for (const auto& [node, parts_of] : asked) {
+    for (const auto& [number, parts] : parts_of) {
+      std::string& text = texts[std::string(node)][number];
+      for (const std::string_view part : parts) text += part;
+    }
+  }
+  return texts;
+}
+
+std::size_t most_bytes_of_pieces(std::size_t nodes) {
+  return std::clamp(nodes * k_bytes_a_node, k_least_bytes, k_most_bytes);
+}
+
+namespace {
+
+constexpr std::size_t k_fields = 6;
+
+std::string short_name(const std::string& host) { return host.substr(0, host.find('.')); }
+
+// "drained*" is "drained", and does not answer; "idle~" is "idle", and is switched off.
+void set_state(SlurmNode& node, const std::string& text) {
+  const auto end = std::find_if(text.begin(), text.end(), [](const char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) == 0;
+  });
+  node.state.assign(text.begin(), end);
+  node.is_silent = end != text.end() && *end == '*';
+  node.is_off = end != text.end() && std::string_view("~#%!").find(*end) != std::string_view::npos;
+}
+
+// "allocated/idle/other/total"
+unsigned idle_of(const std::string& cpus) {
+  const std::size_t slash = cpus.find('/');
+  if (slash == std::string::npos) return 0;
+  std::string_view rest = std::string_view(cpus).substr(slash + 1);
+  return take_number<unsigned>(rest).value_or(0);
+}
+
+}  // namespace
+
+std::vector<SlurmNode> list_nodes(Partitions partitions) {
+  Program program;
+  program.words = {"sinfo", "--noheader", "--Node", std::string("--format=") + k_sinfo_format};
+  if (partitions == Partitions::all) program.words.emplace_back("--all");
+  const ProgramEnd end = run_program(program);
+  return end.code == 0 && !end.late ? read_nodes(end.output) : std::vector<SlurmNode>();
+}
+
+std::vector<SlurmNode> read_nodes(std::string_view output) {
+  std::vector<SlurmNode> nodes;
+  std::map<std::string, std::size_t> known;
+  std::istringstream lines{std::string(output)};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream rest(line);
+    std::array<std::string, k_fields> fields;
+    for (std::size_t i = 0; i + 1 < k_fields; ++i) std::getline(rest, fields[i], '|');
+    std::getline(rest, fields.back());  // a reason can contain '|'
+    if (fields[0].empty() || fields[4].empty()) continue;
+    const bool is_default = fields[4].ends_with('*');
+    if (is_default) fields[4].pop_back();
+    const auto [place, is_new] = known.try_emplace(fields[0], nodes.size());
+    if (!is_new) {
+      if (!is_default) continue;
+      nodes[place->second].partition = fields[4];
+      nodes[place->second].is_in_default = true;
+      continue;
+    }
+    SlurmNode node;
+    node.name = fields[0];
+    node.host = short_name(fields[1]);
+    node.partition = fields[4];
+    node.is_in_default = is_default;
+    set_state(node, fields[2]);
+    node.idle_cpus = idle_of(fields[3]);
+    if (fields[5] != "none") node.reason = fields[5];
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+const SlurmNode* find_node(const std::vector<SlurmNode>& nodes, const std::string& name) {
+  const auto by = [&](auto is_it) -> const SlurmNode* {
+    const auto found = std::find_if(nodes.begin(), nodes.end(), is_it);
+    return found == nodes.end() ? nullptr : &*found;
+  };
+  const SlurmNode* named = by([&](const SlurmNode& node) { return node.name == name; });
+  return named != nullptr
+             ? named
+             : by([&](const SlurmNode& node) { return node.host == short_name(name); });
+}
+
+std::vector<std::string> names_in_slurm(const std::vector<SlurmNode>& known,
+                                        const std::vector<std::string>& names) {
+  std::vector<std::string> all;
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    const SlurmNode* node = find_node(known, name);
+    const std::string& right = node == nullptr ? name : node->name;
+    if (seen.insert(right).second) all.push_back(right);
+  }
+  return all;
+}
+
 namespace {
 
 // The limit for a job to start, and for the answers.

@@ -4,14 +4,69 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "cli/base/slurm_nodes.hpp"
-
 namespace nodestage {
+
+// The format in which texts of several nodes pass through srun, which mixes the lines of its tasks
+// and breaks lines of more than 1,024 bytes: each text is split into lines of its own.
+//
+//   nodestage-report NODE NUMBER INDEX COUNT TEXT     TEXT: part INDEX (from 0) of COUNT
+//
+// A node's answer ends with a text of its own, so that a node that has nothing is known to have
+// answered.
+//
+// NUMBER tells the texts of one node from each other. The job's user can write such lines into
+// srun's output, too. What is kept of them is bounded for each node that was asked.
+// Pure. Test: tests/unit/test_report_pieces.cpp.
+
+// Cuts a text without newlines into lines, each with its newline.
+std::string text_to_pieces(const std::string& node, std::uint32_t number, const std::string& text);
+
+// The end of a node's answer: a text that is neither a message nor a report.
+inline constexpr std::uint32_t k_end_number = std::numeric_limits<std::uint32_t>::max();
+std::string end_of_pieces(const std::string& node);
+
+// Texts by node and number. Of a text whose pieces are not all there, the rest.
+using NodeTexts = std::map<std::string, std::map<std::uint32_t, std::string>>;
+// Returns those of `nodes`, at most `most_texts` of each. Ignores lines that are no pieces.
+NodeTexts texts_from_pieces(std::string_view output, const std::vector<std::string>& nodes,
+                            std::size_t most_texts);
+
+// The longest output that is read: enough for large texts of so many nodes.
+std::size_t most_bytes_of_pieces(std::size_t nodes);
+
+// The nodes of the cluster, as sinfo lists them.
+struct SlurmNode {
+  std::string name;
+  std::string host;        // the host's name, without its domain
+  std::string partition;   // the first of its partitions that sinfo lists, or the default one
+  std::string state;       // without marks: "idle", "mixed", "drained"
+  bool is_silent = false;  // slurmd does not answer
+  bool is_off = false;     // switched off, or being switched on or off, to save power
+  unsigned idle_cpus = 0;
+  bool is_in_default = false;  // `partition` is the default one
+  std::string reason;          // why it is down or drained; empty: none
+};
+
+// Asks sinfo; empty if it cannot be asked. `partitions`: those that the caller may use, or all.
+enum class Partitions { usable, all };
+std::vector<SlurmNode> list_nodes(Partitions partitions);
+// The same from sinfo's output in k_sinfo_format. Each node is listed once.
+inline constexpr const char* k_sinfo_format = "%N|%n|%T|%C|%P|%E";
+std::vector<SlurmNode> read_nodes(std::string_view output);
+
+// Returns the node of this name or, without one, that of the host; null: none.
+const SlurmNode* find_node(const std::vector<SlurmNode>& nodes, const std::string& name);
+// Returns the names as Slurm has them, each once; one that is not known stays as it is.
+std::vector<std::string> names_in_slurm(const std::vector<SlurmNode>& known,
+                                        const std::vector<std::string>& names);
 
 struct NodeAnswers {
   std::vector<std::string> nodes;  // that were asked, or should have been, by their names in Slurm

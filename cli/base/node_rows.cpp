@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "cli/base/conversation.hpp"
-#include "cli/base/pieces.hpp"
+#include "cli/base/node_jobs.hpp"
 #include "cli/base/slurm_job.hpp"
 #include "cli/base/this_node.hpp"
 #include "common/build_info.hpp"

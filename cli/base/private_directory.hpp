@@ -1,7 +1,7 @@
 // PrivateDirectory: the directories of `nodestage run`, which only its caller can enter.
 //
 // Each kind has names of its own, since a later run treats what a killed one has left by its kind
-// (cli/run/dead_runs.hpp). Whoever made one has a flock on it, where the file system has such
+// (cli/run/kept_results.hpp). Whoever made one has a flock on it, where the file system has such
 // locks, and so have the guard of its command and the workers that got its descriptor.
 #pragma once
 
@@ -10,8 +10,10 @@
 #include <string>
 #include <string_view>
 
-#include "common/os/fd.hpp"
+#include "cli/base/worker_child.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
+#include "common/wire/worker_order.hpp"
 
 namespace nodestage {
 
@@ -72,5 +74,98 @@ class PrivateDirectory {
 
 // Returns the path of the one of that kind that belongs to the one at `path`.
 std::string path_beside(PrivateKind kind, const std::string& path);
+
+// PushDirectory: what others must know of a `nodestage run`, in place of a daemon: `nodestage push`
+// inside of it, and the next `run` if this one is killed. It is the first directory that a run
+// makes. COMMAND knows it by NODESTAGE_PUSH_DIR, and the job directory lies beside it
+// (path_beside()).
+//
+//   alive    the first file. The run has a flock on it while it lives. So has the guard of its
+//            command (cli/base/command_process.hpp), until the command has exited. Where flock
+//            holds for one host only, others see no lock: it contains the boot_id() of the run's
+//            host. Where the file system has no flock, it cannot be locked: nobody takes the run
+//            over
+//   list     k_worker_delivered_fd. Whoever has a flock on it delivers; a worker inherits the lock,
+//            so that it lasts until no worker can write to a target any more
+//   closed   the list, renamed, once COMMAND has exited: no push starts, and one under way is
+//            called off. A new file could not be made on a full disk
+//   order    StageOutOrder as JSON
+//   request  the request as JSON
+//   program  the worker's path
+//   mark     mark_of() the job directory: only that is removed. The last file: without it, the job
+//            directory is empty
+
+inline constexpr const char* k_push_directory_variable = "NODESTAGE_PUSH_DIR";
+
+// One push of the caller, who has the lock as long as this or its worker lives.
+struct PushTurn {
+  Fd list;
+};
+
+class PushDirectory {
+ public:
+  // Creates it for `run` below `parent` (PrivateDirectory). It is removed with this object.
+  static Result<PushDirectory> make(const std::string& parent);
+  // Creates the job directory.
+  [[nodiscard]] Result<PrivateDirectory> make_job_directory() const {
+    return PrivateDirectory::make_beside(PrivateKind::job, *own_);
+  }
+  // Records what the run does in that, before anything is put there.
+  Status record(const StageOutOrder& order, const std::string& request, const std::string& program,
+                int job_directory_fd);
+  // Opens it for `push`; EPERM if it is not a directory that only its caller can enter. Removes
+  // nothing.
+  static Result<PushDirectory> open(const std::string& path);
+  // Takes over, for the next `run`, that of a run that was killed or lives on another host. It
+  // stays unless remove() is called. Refuses if the run or a worker of it lives on this host, or if
+  // the path is something else. ENOENT: it has no `alive`.
+  static Result<PushDirectory> take_over(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const StageOutOrder& order() const { return order_; }
+  [[nodiscard]] const std::string& request() const { return request_; }
+
+  // Sets the order, after the staging, which adds to it.
+  Status set_order(const StageOutOrder& order);
+
+  // Returns where the job directory is.
+  [[nodiscard]] std::string job_path() const { return path_beside(PrivateKind::job, path_); }
+  // Returns the mark of the job directory; "" before record().
+  [[nodiscard]] const std::string& mark() const { return mark_; }
+  // Returns, after take_over(), the boot_id() of the run's host.
+  [[nodiscard]] const std::string& boot() const { return boot_; }
+  Status remove() { return own_->remove(); }
+
+  // Calls off what is under way. The caller waits for its turn after that.
+  Status close();
+  [[nodiscard]] bool is_closed() const;
+
+  // Takes a turn; returns nothing while another push is under way. Never blocks.
+  [[nodiscard]] Result<std::optional<PushTurn>> take_turn() const;
+
+  // Takes the turn of the stage-out, after close(). Without flock, no push has had a turn.
+  [[nodiscard]] Result<std::optional<PushTurn>> take_last_turn() const;
+
+  // Starts a worker for the outputs that `order` names (PushOrder::push_all and so on). The
+  // worker takes the turn over: from here on, only its end gives the turn to the next.
+  // `directory_fd`: the job directory, borrowed.
+  [[nodiscard]] Result<WorkerChild> start(PushTurn turn, WorkerOrder order, int directory_fd) const;
+
+ private:
+  PushDirectory() = default;
+  Status read();
+
+  std::optional<PrivateDirectory> own_;
+  std::string path_;
+  Fd fd_;     // of an opened one
+  Fd alive_;  // has the lock
+  StageOutOrder order_;
+  std::string request_;
+  std::string program_;
+  std::string mark_;
+  std::string boot_;
+
+  [[nodiscard]] int fd() const { return own_ ? own_->fd() : fd_.get(); }
+};
 
 }  // namespace nodestage

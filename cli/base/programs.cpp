@@ -12,7 +12,6 @@
 #include <list>
 
 #include "common/os/child.hpp"
-#include "common/os/child_process.hpp"
 #include "common/os/file.hpp"
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"

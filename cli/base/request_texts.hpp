@@ -16,7 +16,7 @@ struct RequestTexts {  // in the order of the command line
 };
 
 // Parses the options as the plugin does, for staging that starts now; prints warnings to stderr.
-// The fault marks the wrong part of an option's text (common/request/option_mark.hpp).
+// The fault marks the wrong part of an option's text (common/request/option_text.hpp).
 Result<StageRequest> to_request(const RequestTexts& texts);
 
 }  // namespace nodestage

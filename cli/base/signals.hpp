@@ -6,7 +6,7 @@
 #include <chrono>
 #include <optional>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 
 namespace nodestage {

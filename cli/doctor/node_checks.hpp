@@ -2,17 +2,27 @@
 // what its workers can do. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cli/doctor/finding.hpp"
-#include "cli/doctor/free_ports.hpp"
+#include "cli/doctor/plugstack.hpp"
 #include "common/settings/config.hpp"
 #include "common/wire/daemon_about.hpp"
 
 namespace nodestage {
+
+// Finds out which TCP ports of this host are free.
+struct FreePorts {
+  std::size_t tried = 0;
+  std::size_t free = 0;
+  std::string fault;  // why the last one that is not free is not; "" if all are
+};
+
+// Binds each port of the range for a moment, on all addresses. Listens on none.
+FreePorts find_free_ports(std::uint16_t first, std::uint16_t last);
 
 // "" or 0 stand for no such program or file. `command` is this command's version.
 Finding judge_versions(const std::string& command, const std::string& daemon,

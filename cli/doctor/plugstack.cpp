@@ -1,15 +1,78 @@
 #include "cli/doctor/plugstack.hpp"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <sys/stat.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
+#include <cctype>
+#include <regex>
 #include <sstream>
 
-#include "cli/doctor/conf_text.hpp"
 #include "common/os/file.hpp"
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
+namespace {
+
+constexpr std::string_view k_around = " \t\r\"'";
+
+}  // namespace
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream words(line.substr(0, line.find('#')));
+  std::vector<std::string> list;
+  for (std::string word; words >> word;) list.push_back(word);
+  return list;
+}
+
+std::vector<std::string> values_in(std::string_view text, const std::string& key) {
+  std::vector<std::string> values;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    for (const std::string& word : words_of(line)) {
+      const std::size_t equals = word.find('=');
+      if (equals == std::string::npos || lower(word.substr(0, equals)) != lower(key)) continue;
+      std::istringstream parts(word.substr(equals + 1));
+      for (std::string part; std::getline(parts, part, ',');) values.push_back(part);
+    }
+  }
+  return values;
+}
+
+std::vector<std::string> yaml_values_in(std::string_view text, std::string_view key) {
+  std::vector<std::string> values;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    line = line.substr(0, line.find('#'));
+    const std::size_t colon = line.find(':');
+    // An entry of a list begins with '-'.
+    const std::size_t first = line.find_first_not_of("- \t");
+    if (colon == std::string::npos || first >= colon) continue;
+    if (trimmed(std::string_view(line).substr(first, colon - first), k_around) != key) continue;
+    std::istringstream parts(line.substr(colon + 1));
+    for (std::string part; std::getline(parts, part, ',');)
+      if (const auto value = trimmed(part, k_around); !value.empty()) values.emplace_back(value);
+  }
+  return values;
+}
+
+std::vector<std::string> files_like(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> files;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  return files;
+}
+
 namespace {
 
 constexpr unsigned k_deepest_include = 8;
@@ -79,6 +142,79 @@ std::vector<Finding> judge_arguments(const PlugstackLine& line, const PluginSett
                                "The default is used until this is corrected."));
   }
   return findings;
+}
+
+namespace {
+
+// Returns whether it is a value that the manual lists.
+bool is_known_word(const std::string& text) {
+  static constexpr const char* k_words[] = {
+      "auto",  "off",     "fail",      "skip",     "keep",  "on-request", "always",      "never",
+      "pip",   "uv",      "any",       "required", "info",  "continue",   "wheels-only", "",
+      "debug", "warning", "available", "refuse",   "error", "deliver"};
+  return std::find(std::begin(k_words), std::end(k_words), text) != std::end(k_words);
+}
+
+bool is_amount(const std::string& text) {
+  static const std::regex k_amount(R"([0-9]{1,20}(\.[0-9]{1,6})? ?([KMGTP]?i?B|s|min|h|d)?)");
+  return std::regex_match(text, k_amount);
+}
+
+bool is_key(std::string_view key) {
+  return std::all_of(key.begin(), key.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+}
+
+std::string shown(const std::string& text) {
+  if (text.starts_with('/')) return text;
+  return is_known_word(text) || is_amount(text) ? "\"" + text + "\"" : "(a text)";
+}
+
+std::string value_text(const toml::node& node) {
+  if (const auto* text = node.as_string()) return shown(text->get());
+  if (const auto* list = node.as_array()) return "(a list of " + std::to_string(list->size()) + ")";
+  if (const auto* table = node.as_table())
+    return "(a table of " + std::to_string(table->size()) + ")";
+  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
+  if (const auto* number = node.as_integer()) return std::to_string(number->get());
+  return "(set)";
+}
+
+void add_section(std::string& text, std::string_view name, const toml::table& section) {
+  for (const auto& [key, value] : section) {
+    text += std::string(name) + "." + (is_key(key.str()) ? std::string(key.str()) : "(a key)") +
+            " = " + value_text(value) + "\n";
+  }
+}
+
+}  // namespace
+
+std::string settings_text(std::string_view toml) {
+  std::string text;
+  try {
+    for (const auto& [name, node] : toml::parse(toml)) {
+      const auto* section = node.as_table();
+      if (section != nullptr && is_key(name.str())) add_section(text, name.str(), *section);
+      if (section == nullptr || !is_key(name.str())) text += "(a key outside of a section)\n";
+    }
+  } catch (const toml::parse_error&) {  // thrown by the library
+    return "(not TOML)\n";
+  }
+  return text.empty() ? "(all defaults)\n" : text;
+}
+
+std::string arguments_text(const PlugstackLine& line) {
+  std::string text;
+  for (const std::string& argument : line.arguments) {
+    const std::size_t equals = argument.find('=');
+    const std::string key = argument.substr(0, equals);
+    if (equals == std::string::npos || !is_key(key)) {
+      text += " (an argument)";
+    } else {
+      text += " " + key + "=" + shown(argument.substr(equals + 1));
+    }
+  }
+  return text;
 }
 
 }  // namespace nodestage

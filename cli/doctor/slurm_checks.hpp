@@ -8,10 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/base/slurm_nodes.hpp"
-#include "cli/doctor/finding.hpp"
-#include "cli/doctor/plugin_file.hpp"
+#include "cli/base/node_jobs.hpp"
 #include "cli/doctor/plugstack.hpp"
+#include "cli/doctor/version_text.hpp"
 #include "plugin/plugin_settings.hpp"
 
 namespace nodestage {
@@ -48,5 +47,18 @@ std::string private_tmp_file(const SlurmConfig& config);
 // `conf` has the contents of that file; tmpdir_root is "" if not known.
 Finding judge_private_tmp(const SlurmConfig& config, std::string_view conf,
                           const std::string& tmpdir_root);
+
+// The judgments of `nodestage doctor` on what a site itself does with job directories: plugins that
+// are listed earlier, and the scripts that slurm.conf names.
+
+// Names the plugins in front of nodestage's whose files, which it reads, export an epilog; Slurm
+// calls epilogs in the order of the lines. Looks their names up in `plugin_directory`.
+std::vector<Finding> judge_earlier_epilogs(const std::vector<PlugstackLine>& earlier,
+                                           const std::string& plugin_directory,
+                                           const std::string& tmpdir_root);
+
+// Returns the scripts of Prolog, Epilog, and TaskProlog that name the place of job directories.
+// Reads the scripts. tmpdir_root: "" if not known.
+std::vector<Finding> judge_scripts(const SlurmConfig& config, const std::string& tmpdir_root);
 
 }  // namespace nodestage

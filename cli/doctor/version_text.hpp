@@ -3,11 +3,38 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/result.hpp"
+
 namespace nodestage {
+
+// Finds out what this host's kernel offers of what nodestage uses.
+int landlock_abi();  // 0: not available
+std::string landlock_text(int abi);
+bool has_seccomp();
+bool has_openat2();
+std::string cgroup_text();  // "v2", "v1", "v1 with v2 beside it", "none"
+
+// PluginFile: the version numbers that spank_nodestage.so exports, read from the file's symbols,
+// since only Slurm's programs can load it.
+struct PluginFile {
+  std::string path;
+  std::uint32_t slurm_version = 0;  // plugin_version: major << 16 | minor << 8 | micro
+  std::uint32_t version =
+      0;                 // spank_plugin_version, nodestage's: major * 1e6 + minor * 1e3 + patch
+  timespec installed{};  // when the file was installed (ctime)
+};
+
+// Fails if there is no such file, or Slurm could not load it as a plugin.
+Result<PluginFile> read_plugin_file(const std::string& path);
+
+// Returns whether it is a shared object that exports that function. Takes any file.
+bool exports(const std::string& path, std::string_view function);
 
 // Names and values, in the order in which they are shown.
 using Facts = std::vector<std::pair<std::string, std::string>>;

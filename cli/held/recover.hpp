@@ -7,6 +7,16 @@
 
 namespace nodestage {
 
+// nodestage held [--all-nodes | --node=NODES]
+struct HeldArguments {
+  std::string socket;
+  NodeChoice nodes;
+};
+
+// Prints the caller's held results on this node; for root, those of all users. Of chosen nodes, it
+// prints a table. Exit code: 0, also if there are none; 1: no answer, of all nodes that were asked.
+int show_held(const HeldArguments& arguments);
+
 struct RecoverArguments {
   std::string socket;
   std::string job;        // "JOBID" or "JOBID.RESTART"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 #include "daemon/worker/decode/zstd_seek_table.hpp"
 

@@ -1,31 +1,130 @@
 #include "cli/pack/pack_directory.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <exception>
+#include <set>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "cli/base/conversation.hpp"
+#include "cli/base/grid.hpp"
 #include "cli/base/signals.hpp"
 #include "cli/base/this_node.hpp"
-#include "cli/base/time_text.hpp"
 #include "cli/pack/frame_writer.hpp"
-#include "cli/pack/output_place.hpp"
-#include "cli/pack/pack_watch.hpp"
-#include "cli/pack/tree_total.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
+#include "common/os/terminal.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
+#include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/deliver/pack.hpp"
-#include "daemon/worker/deliver/source_fault.hpp"
-#include "daemon/worker/out/output_source.hpp"
+#include "daemon/worker/out/output_target.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
+
+Result<OutputPlace> open_place(const std::string& output) {
+  const std::size_t slash = output.rfind('/');
+  const std::string parent = slash == std::string::npos ? "."
+                             : slash == 0               ? "/"
+                                                        : output.substr(0, slash);
+  TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY));
+  return OutputPlace{std::move(directory), output.substr(slash + 1)};  // npos + 1 is 0
+}
+
+PendingNames pack_names() { return {".nodestage-pack-" + std::to_string(::getpid()) + "-"}; }
+
+Status put_in_place(Fd file, const PendingName& pending, const OutputPlace& place,
+                    Overwrite overwrite) {
+  if (::fsync(file.get()) != 0) return system_error("cannot write the file");
+  TRY(close_checked(std::move(file)));
+  TRY(overwrite == Overwrite::replace ? pending.commit(place.name)
+                                      : pending.commit_new(place.name));
+  if (::fsync(place.directory.get()) != 0 && errno != EINVAL)
+    return system_error("cannot write the file's directory");
+  return {};
+}
+
+namespace {
+
+constexpr std::chrono::seconds k_line_interval{10};
+constexpr std::chrono::milliseconds k_poll{100};
+
+}  // namespace
+
+PackWatch::PackWatch(const std::string& name, Signals& signals)
+    : name_(printable(name)),
+      signals_(signals),
+      voice_(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), "pack", k_line_interval) {}
+
+bool PackWatch::was_stopped() {
+  const auto signal = signals_.next(std::min(voice_.report_interval(), k_poll));
+  const bool is_end = signal && is_deadly(*signal);
+  if (is_end) signal_ = *signal;
+  if (signal && *signal == SIGTSTP) ::kill(0, SIGSTOP);
+  return is_end;
+}
+
+void PackWatch::show(Progress progress) {
+  progress.phase = ProgressPhase::staging;
+  progress.items = 1;
+  progress.current = name_;
+  progress.elapsed_ms = elapsed_ms();
+  voice_.progress(progress);
+}
+
+std::uint64_t PackWatch::elapsed_ms() const {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_).count());
+}
+
+TreeTotal::TreeTotal(int directory) {
+  auto own = open_at(directory, ".", O_PATH | O_DIRECTORY);
+  if (!own) return;
+  try {
+    counting_ = std::thread([this, root = std::move(*own)]() mutable {
+      try {
+        count(std::move(root));
+      } catch (const std::exception&) {  // no memory: it stays unknown
+      }
+    });
+  } catch (const std::system_error&) {  // no thread: the same
+  }
+}
+
+TreeTotal::~TreeTotal() {
+  stop_ = true;
+  if (counting_.joinable()) counting_.join();
+}
+
+void TreeTotal::count(Fd directory) {
+  auto walk = TreeWalk::begin(std::move(directory), WalkFor::looking);
+  if (!walk) return;
+  std::uint64_t bytes = 0;
+  std::set<std::pair<dev_t, ino_t>> named_again;  // files with several names
+  while (!stop_) {
+    const auto step = walk->next();
+    if (!step) return;
+    if (!step->has_value()) {
+      bytes_ = bytes;
+      return;
+    }
+    const struct stat& info = (*step)->info;
+    if ((*step)->kind != WalkStep::Kind::leaf || !S_ISREG(info.st_mode)) continue;
+    if (info.st_nlink > 1 && !named_again.emplace(info.st_dev, info.st_ino).second) continue;
+    bytes += static_cast<std::uint64_t>(info.st_size);
+  }
+}
+
 namespace {
 
 std::optional<FrameForm> form_of(const std::string& output) {

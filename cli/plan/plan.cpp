@@ -1,5 +1,6 @@
 #include "cli/plan/plan.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,13 +11,137 @@
 #include "cli/base/conversation.hpp"
 #include "cli/base/this_node.hpp"
 #include "cli/plan/plan_item.hpp"
-#include "cli/plan/plan_kept.hpp"
-#include "cli/plan/plan_node.hpp"
 #include "common/build_info.hpp"
+#include "common/os/cgroup_paths.hpp"
+#include "common/os/file.hpp"
 #include "common/request/submission.hpp"
+#include "common/settings/config.hpp"
 #include "common/text/human.hpp"
+#include "common/wire/daemon_about.hpp"
+#include "daemon/worker/share/identify.hpp"
 
 namespace nodestage {
+namespace {
+
+constexpr std::size_t k_most_about = 64 * 1024;
+constexpr const char* k_advice =
+    "\nAsk for a node with more local disk (--tmp=SIZE), stage less (include=, exclude=), or use "
+    "the "
+    "data where it is.";
+
+}  // namespace
+
+MemoryHere memory_here(const std::string& config) {
+  MemoryHere here;
+  here.bytes = memory_limit();
+  if (const auto settings = load_config(config))
+    here.share_percent = settings->memory.max_share_percent;
+  return here;
+}
+
+std::uint64_t read_rate_here(const std::string& config) {
+  const auto settings = load_config(config);
+  return settings ? settings->read.max_rate_bytes : 0;
+}
+
+std::optional<PlanNode> this_plan_node(const std::string& socket) {
+  const std::string path = socket.substr(0, socket.rfind('/') + 1) + "about";
+  const auto text = read_file(AT_FDCWD, path, k_most_about);
+  const DaemonAbout about = text ? decode_about(*text) : DaemonAbout();
+  const auto disk = open_at(AT_FDCWD, about.tmpdir_root, O_PATH | O_DIRECTORY);
+  if (about.tmpdir_root.empty() || !disk) return {};
+  return PlanNode{node_name(), free_on(disk->get()), about.leave_free_bytes,
+                  about.least_interval_s};
+}
+
+std::string why_not_on(const PlanNode& node, const Amount& need) {
+  const Amount available = node.free - Amount{node.leave_free_bytes, 0};
+  if (fits(need, available)) return {};
+  const auto [free, kept] = human_bytes_apart(node.free.bytes, node.leave_free_bytes);
+  const std::string left =
+      need.bytes > available.bytes
+          ? free + " free" +
+                (node.leave_free_bytes == 0 ? "" : ", of which " + kept + " must stay free")
+          : human_count(node.free.inodes) + " inodes free";
+  return "the data do not fit on this node now: " + node.name + " has " + left + k_advice;
+}
+
+namespace {
+
+// Returns nothing if no daemon answers.
+std::optional<std::vector<CacheRow>> kept_rows(const std::string& socket) {
+  std::vector<CacheRow> rows;
+  const auto code = exchange(socket, CacheQuery{}, [&rows](const Message& message) {
+    const auto* row = std::get_if<CacheRow>(&message);
+    if (row != nullptr) rows.push_back(*row);
+    return row != nullptr ? std::nullopt
+                          : std::optional(std::holds_alternative<Accepted>(message) ? 0 : k_fault);
+  });
+  if (!code || *code != 0) return {};
+  return rows;
+}
+
+// What the daemon orders, as far as keys depend on it.
+IdentifyOrder order_of(const std::string& path) {
+  const auto loaded = load_config(path);
+  const Config config = loaded ? *loaded : Config();
+  IdentifyOrder order;
+  set_rules(order, config);
+  order.uid = ::getuid();
+  order.gid = ::getgid();
+  if (config.cache.enabled) order.cache = tmpdir_root(config);
+  return order;
+}
+
+// A job waits for what was just changed, and the node cannot have it yet.
+void set_kept(const SourceIdentity& identity, const std::vector<CacheRow>& rows, PlanItem& item) {
+  if (identity.settles_ms != 0) {
+    item.kept = KeptHere::miss;
+    return;
+  }
+  if (identity.key.empty()) {
+    item.kept = KeptHere::refused;
+    item.not_kept = identity.why_not;
+    return;
+  }
+  const std::string name = std::to_string(::getuid()) + "." + identity.key;
+  const auto row = std::find_if(rows.begin(), rows.end(),
+                                [&name](const CacheRow& one) { return one.name == name; });
+  item.kept = row == rows.end() ? KeptHere::miss : KeptHere::hit;
+  item.kept_by = row == rows.end() ? 0 : row->job;
+}
+
+}  // namespace
+
+void find_kept(const std::string& request, const std::string& socket, const std::string& config,
+               std::vector<PlanItem>& items) {
+  const bool is_any =
+      std::any_of(items.begin(), items.end(), [](const PlanItem& item) { return item.is_shared; });
+  // As the daemon of a job's node gets it.
+  const auto decoded = is_any ? decode_request(request) : Result(StageRequest());
+  const auto rows = is_any && decoded ? kept_rows(socket) : std::nullopt;
+  if (!rows) return;
+  const auto identities = identities_of(order_of(config), *decoded);
+  for (std::size_t i = 0; i < std::min(identities.size(), items.size()); ++i) {
+    if (items[i].is_shared) set_kept(identities[i], *rows, items[i]);
+  }
+}
+
+std::string kept_text(const PlanItem& item) {
+  switch (item.kept) {
+    case KeptHere::hit:
+      return "already on this node (staged by job " + std::to_string(item.kept_by) + ")";
+    case KeptHere::miss:
+      return "not on this node yet; it is kept there for your further jobs while there is room";
+    case KeptHere::refused:
+      return "would not be kept: " + item.not_kept;
+    case KeptHere::unknown:
+      break;
+  }
+  return "unknown here, as no nodestaged answers on this machine; each node keeps it for your "
+         "further jobs while there is room";
+}
+
 namespace {
 
 std::string surely(const Known& known, const std::string& text) {

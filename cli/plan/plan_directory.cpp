@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "cli/plan/plan_item.hpp"
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/text/human.hpp"
-#include "common/text/pack_advice.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/budget/space.hpp"

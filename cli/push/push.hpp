@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "common/talk/task_voice.hpp"
+
 namespace nodestage {
 
 struct PushArguments {
@@ -16,6 +18,12 @@ struct PushArguments {
 // for); k_fault: it is not, or no answer; k_wrong_usage. Inside of `nodestage run`, also 128 + n if
 // signal n stopped it.
 int push_outputs(PushArguments arguments);
+
+// `nodestage push` inside of `nodestage run`, which has no daemon: this process starts the worker.
+
+// Waits for its turn in the PushDirectory at `place`, and pushes. The exit code is that of
+// push_outputs.
+int push_in_run(const std::string& place, const PushArguments& arguments, TaskVoice& voice);
 
 // What follows the lines of outputs that are not all delivered.
 inline constexpr const char* k_not_all_delivered =

@@ -7,12 +7,11 @@
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/job_id.hpp"
-#include "cli/base/pieces.hpp"
+#include "cli/base/node_jobs.hpp"
 #include "cli/base/slurm_job.hpp"
 #include "cli/base/this_node.hpp"
 #include "cli/report/report_nodes.hpp"
 #include "cli/report/report_page.hpp"
-#include "cli/report/report_pieces.hpp"
 #include "cli/report/report_table.hpp"
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"

@@ -11,7 +11,7 @@ struct ReportArguments {
   std::string nodes;  // a Slurm list of the nodes to ask; "": the job's nodes
   bool is_json = false;
   bool is_here = false;    // this node alone
-  bool is_pieces = false;  // this node alone, for another `report` (report_pieces.hpp)
+  bool is_pieces = false;  // this node alone, for another `report` (report_nodes.hpp)
   std::string socket;
 };
 

@@ -1,7 +1,5 @@
 #include "cli/report/report_page.hpp"
 
-#include "cli/report/report_origin.hpp"
-#include "cli/report/report_phases.hpp"
 #include "cli/report/report_table.hpp"
 #include "cli/report/report_waterfall.hpp"
 #include "common/build_info.hpp"

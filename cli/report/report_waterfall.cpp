@@ -4,7 +4,6 @@
 #include <cstdio>
 
 #include "cli/report/report_page.hpp"
-#include "cli/report/report_phases.hpp"
 #include "cli/report/report_table.hpp"
 #include "cli/report/time_scale.hpp"
 #include "common/talk/summary.hpp"

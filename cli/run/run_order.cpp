@@ -1,14 +1,98 @@
 #include "cli/run/run_order.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <string_view>
 
 #include "cli/base/this_node.hpp"
+#include "cli/base/worker_child.hpp"
+#include "common/os/file.hpp"
+#include "common/talk/summary.hpp"
+#include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
-#include "common/text/name_pattern.hpp"
 
 namespace nodestage {
+namespace {
+
+constexpr std::size_t k_most_read = 256;  // the kernel looks at no more of a first line
+
+bool is_file(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+// Without its newline.
+std::string first_line(const std::string& file) {
+  const auto fd = open_at(AT_FDCWD, file, O_RDONLY | O_NONBLOCK);
+  char block[k_most_read];
+  const ssize_t count = fd ? ::read(fd->get(), block, sizeof block) : 0;
+  const std::string_view all(block, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  return std::string(all.substr(0, all.find('\n')));
+}
+
+// "#!/bin/sh -e" as "/bin/sh"; "" if the line names none.
+std::string interpreter_in(const std::string& line) {
+  if (!line.starts_with("#!")) return {};
+  const std::size_t begin = line.find_first_not_of(" \t", 2);
+  if (begin == std::string::npos) return {};
+  return line.substr(begin, line.find_first_of(" \t\r", begin) - begin);
+}
+
+bool allows_no_programs(const std::string& file) {
+  struct statvfs disk {};
+  return ::statvfs(file.c_str(), &disk) == 0 && (disk.f_flag & ST_NOEXEC) != 0;
+}
+
+}  // namespace
+
+std::string program_file(const std::string& program, const std::string& path) {
+  if (program.find('/') != std::string::npos) return is_file(program) ? program : "";
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    std::string file = path.substr(begin, end - begin) + "/" + program;
+    if (::access(file.c_str(), X_OK) == 0 && is_file(file)) return file;
+    begin = end + 1;
+  }
+  return {};
+}
+
+bool has_windows_lines(const std::string& file) {
+  const std::string line = first_line(file);
+  return line.starts_with("#!") && line.ends_with('\r');
+}
+
+std::string why_not_run(const std::string& file, int code) {
+  const std::string name = printable(file);
+  if (code == ENOENT && has_windows_lines(file))
+    return name +
+           ": its lines end as Windows writes them, with a carriage return, and so its first line "
+           "names an interpreter that does not exist\nCorrect it with: sed -i 's/\\r$//' " +
+           shell_word(file);
+  if (const auto interpreter = interpreter_in(first_line(file));
+      code == ENOENT && !interpreter.empty())
+    return name + ": its first line names an interpreter that does not exist here: " +
+           printable(interpreter) +
+           "\nCorrect that line, or name the interpreter before the script.";
+  if (code == ENOENT)
+    return name +
+           ": it is a program for another system: this one lacks the loader that it "
+           "needs\nBuild it here, or use the one that this system has.";
+  if (code == EACCES && allows_no_programs(file))
+    return name +
+           ": its file system lets no program run (noexec)\nName its interpreter before it, or "
+           "copy "
+           "it to another file system.";
+  return name + ": " + std::strerror(code) +
+         "\nIs it a program, and may you execute it? (chmod +x)";
+}
+
 namespace {
 
 std::string job_name(const std::string& command) {
@@ -76,6 +160,78 @@ Status check_targets(const StageRequest& request, const NamedOrder& order) {
                  "SLURM_ARRAY_TASK_ID=1 before the command, or leave the pattern out."};
   }
   return {};
+}
+
+namespace {
+
+constexpr std::chrono::seconds k_push_look{1};
+constexpr std::chrono::hours k_no_hurry{1};
+
+}  // namespace
+
+TimedPushes::TimedPushes(const StageRequest& request, const PushDirectory* place, int directory_fd,
+                         Say say, Deadline now)
+    : place_(place), directory_fd_(directory_fd), say_(std::move(say)), no_earlier_(now) {
+  for (std::size_t i = 0; i < request.outputs.size(); ++i) {
+    const std::chrono::seconds interval(request.outputs[i].every_s);
+    if (interval.count() != 0) timers_.push_back({1ULL << i, interval, now + interval});
+  }
+}
+
+std::chrono::milliseconds TimedPushes::patience(Deadline now) const {
+  std::chrono::milliseconds least = k_no_hurry;
+  if (worker_) return least;
+  for (const Timer& timer : timers_) {
+    const auto left = std::max(timer.due, no_earlier_) - now;
+    // The next whole millisecond: not a moment before it is due.
+    least = std::min(least, std::chrono::ceil<std::chrono::milliseconds>(left));
+  }
+  return std::max(least, std::chrono::milliseconds(0));
+}
+
+void TimedPushes::step(Deadline now) {
+  if (worker_ && !worker_->has_ended()) return;
+  if (worker_) note_end();
+  const bool is_due = std::any_of(timers_.begin(), timers_.end(),
+                                  [now](const Timer& timer) { return timer.due <= now; });
+  if (is_due && no_earlier_ <= now) start(now);
+}
+
+void TimedPushes::start(Deadline now) {
+  auto turn = place_->take_turn();
+  if (turn && !*turn) {
+    no_earlier_ = now + k_push_look;
+    return;
+  }
+  PushOrder order{place_->order(), false, 0, {}, false};
+  for (Timer& timer : timers_) {
+    if (timer.due > now) continue;
+    order.push_items |= timer.bit;
+    timer.due = now + timer.interval;
+  }
+  if (!turn) return note_failure("\n" + turn.error().text());
+  auto worker = place_->start(std::move(**turn), order, directory_fd_);
+  if (!worker) return note_failure("\n" + worker.error().text());
+  worker_.emplace(std::move(*worker));
+}
+
+// A file that was being written at that moment is no failure: it is delivered the next time.
+void TimedPushes::note_end() {
+  const auto status = end_of_worker(*worker_, WorkerTask::push);
+  worker_.reset();
+  if (!status) return note_failure("\n" + status.error().text());
+  if (status->phase == WorkerPhase::done) {
+    has_failed_ = false;
+    return;
+  }
+  std::string lines;
+  for (const std::string& line : push_lines(*status)) lines += "\n" + line;
+  note_failure(lines);
+}
+
+void TimedPushes::note_failure(const std::string& lines) {
+  if (!std::exchange(has_failed_, true))
+    say_("results could not be delivered while the command runs; it is tried again:" + lines);
 }
 
 }  // namespace nodestage

@@ -1,13 +1,33 @@
 // The worker's order from `nodestage run`, in place of slurmd and the daemon.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/base/private_directory.hpp"
 #include "common/request/request.hpp"
+#include "common/wire/daemon_client.hpp"
 #include "common/wire/worker_order.hpp"
 
 namespace nodestage {
+
+// Explains why the file of a program cannot be run.
+
+// Returns the file that execvp runs for `program`, which it looks up in `path` (as $PATH) if it has
+// no slash. "" if there is none.
+std::string program_file(const std::string& program, const std::string& path);
+
+// Returns whether the file is a script whose first line names an interpreter and ends in a carriage
+// return, as Windows writes lines.
+bool has_windows_lines(const std::string& file);
+
+// Returns why the file, which exists, cannot be run (`code`: execve's errno): a line with the
+// cause, after the file's name, and a line with the advice.
+std::string why_not_run(const std::string& file, int code);
 
 // Uses the facts of the Slurm job that this process runs in, if any. Otherwise the job id is this
 // process's id, the restart count and node index are 0, the job's name is the command's, and there
@@ -19,5 +39,45 @@ std::vector<SharedItem> share_nothing(const StageRequest& request);
 
 // Checks that every target's patterns have a value. The fault names the target and says what to do.
 Status check_targets(const StageRequest& request, const NamedOrder& order);
+
+// TimedPushes: delivers the outputs with the key `every` while the command of `nodestage run` runs.
+// One push at a time, in turns with `nodestage push`. Reports a failure once, and again only after
+// a success: it does not stop the command.
+class TimedPushes {
+ public:
+  using Say = std::function<void(const std::string&)>;
+
+  // The first delivery of an output is due one interval after `now`. Borrows `place` and
+  // `directory_fd`, the job directory.
+  TimedPushes(const StageRequest& request, const PushDirectory* place, int directory_fd, Say say,
+              Deadline now);
+
+  // Returns how long nothing needs to be done, except at a SIGCHLD.
+  [[nodiscard]] std::chrono::milliseconds patience(Deadline now) const;
+
+  // Starts a worker for what is due, and says how one has ended. Never blocks.
+  void step(Deadline now);
+
+  // Kills a push under way.
+  void stop() { worker_.reset(); }
+
+ private:
+  struct Timer {
+    std::uint64_t bit;  // of PushOrder::push_items
+    std::chrono::seconds interval;
+    Deadline due;
+  };
+  void start(Deadline now);
+  void note_end();
+  void note_failure(const std::string& lines);  // each after a newline
+
+  const PushDirectory* place_;
+  int directory_fd_;
+  Say say_;
+  std::vector<Timer> timers_;
+  Deadline no_earlier_;  // than this, since another push has its turn
+  std::optional<WorkerChild> worker_;
+  bool has_failed_ = false;
+};
 
 }  // namespace nodestage

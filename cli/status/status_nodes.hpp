@@ -2,13 +2,60 @@
 // `nodestage status --here` there.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/base/programs.hpp"
 #include "cli/base/slurm_job.hpp"
-#include "cli/status/status_report.hpp"
+#include "common/result.hpp"
+#include "common/wire/protocol.hpp"
 
 namespace nodestage {
+
+// StatusReport: what `nodestage status` found out about one or more nodes, and its JSON form, which
+// the command also uses between nodes. docs/nodestage.1 describes it.
+struct NodeFault {
+  std::string node;
+  std::string what;  // why its state is not known; printable
+};
+
+// What is known of a job that has ended, without its nodes.
+struct JobEnd {
+  bool is_completing = false;      // Slurm is not done with it
+  std::string nodes;               // where, as Slurm writes it
+  std::string output;              // the path of its output file; empty: not known, or it has none
+  bool is_read = false;            // the output file could be read on this host
+  std::vector<std::string> lines;  // what nodestage wrote there, the last ones; printable
+};
+
+struct StatusReport {
+  std::vector<JobStatus> jobs;  // one for each job and node
+  std::vector<NodeFault> faults;
+  std::string slurm_state;    // of the requested job; empty: Slurm was not asked
+  std::string reason;         // why the job is pending
+  std::optional<JobEnd> end;  // of the requested job, if it has ended
+};
+
+// Returns bytes per second: read from the source while the item is staged, written once it is done;
+// 0: not known.
+std::uint64_t rate_of(const StatusItem& item);
+// Estimates the time left; nullopt if there is no basis for that.
+std::optional<std::uint64_t> seconds_left(const StatusItem& item);
+
+// Returns whether anything in it can still change by itself before the job ends.
+bool is_moving(const StatusReport& report);
+
+enum class JsonForm { indented, one_line };
+std::string to_json(const StatusReport& report, JsonForm form);
+
+// Reads the jobs in such a JSON object. A process of the job's user may have written it: its
+// length, the number of jobs and items, and all numbers are bounded; texts become short and
+// printable. Never throws.
+Result<std::vector<JobStatus>> jobs_of_json(std::string_view text);
+inline constexpr std::size_t k_max_status_bytes = std::size_t{1} << 20;
 
 // Runs as this process's user or, for root, as the job's user. An srun is killed after
 // k_program_limit, and its node is then among the faults. Jobs and faults are empty if no node

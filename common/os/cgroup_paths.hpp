@@ -1,6 +1,7 @@
 // The cgroups of processes, as directories. Formats: proc(5) for mountinfo, cgroups(7).
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -31,5 +32,14 @@ std::string directory_of(const CgroupMount& mount, const std::string& cgroup);
 // `text` is the process's /proc/PID/cgroup.
 std::string memory_directory_of(const std::map<std::string, CgroupMount>& mounts,
                                 const std::string& text);
+
+// How much memory a process may use.
+
+// The smallest limit of the calling process's memory cgroup and of those around it; the node's
+// memory if none is smaller. In bytes. `proc` is /proc, except in tests.
+std::uint64_t memory_limit(const std::string& proc = "/proc");
+
+// The limit of one cgroup and of those around it, up to the mount point; ~0: none.
+std::uint64_t memory_limit_of(std::string directory);
 
 }  // namespace nodestage

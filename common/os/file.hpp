@@ -1,19 +1,55 @@
 // Reads, writes, and replaces whole small files. Every function retries EINTR.
 #pragma once
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
-#include "common/os/fd.hpp"
 #include "common/result.hpp"
 
 namespace nodestage {
+
+// Fd: the owner of one file descriptor.
+// Move-only. Closes what it owns; -1 owns nothing. The code that opens a descriptor sets O_CLOEXEC.
+class [[nodiscard]] Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  ~Fd() { reset(); }
+
+  [[nodiscard]] int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
+  void reset() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+      fd_ = -1;
+    }
+  }
+
+ private:
+  int fd_ = -1;
+};
 
 // How a user's path is opened that may be of any kind: without waiting for a pipe's writer, and not
 // as a terminal of this process.
@@ -68,5 +104,36 @@ Status replace_file_unsynced(int dir_fd, const std::string& name, std::string_vi
 // Replaces `name` in dir_fd atomically and durably: writes a temporary file, syncs it, renames it,
 // and syncs the directory.
 Status replace_file(int dir_fd, const std::string& name, std::string_view data, unsigned mode);
+
+// DirectoryStream: reads the names in one directory, in the order of the file system.
+// Move-only. If the directory cannot be opened, or not be read to its end, next() returns fewer
+// names, and code() says why.
+class [[nodiscard]] DirectoryStream {
+ public:
+  // Reads from the offset of `directory` on.
+  explicit DirectoryStream(Fd directory);
+
+  // Opens `path`, with an offset of its own.
+  static DirectoryStream at(int dir_fd, const std::string& path = ".");
+
+  // Returns the next name other than "." and "..", valid until the next call. Empty after the last
+  // name and after a fault.
+  std::optional<std::string_view> next();
+
+  // Returns the errno value of the fault that ended the names early; 0: no fault so far.
+  [[nodiscard]] int code() const { return code_; }
+
+ private:
+  struct Close {
+    void operator()(DIR* stream) const { ::closedir(stream); }
+  };
+  explicit DirectoryStream(int code) : code_(code) {}
+
+  std::unique_ptr<DIR, Close> stream_;
+  int code_ = 0;
+};
+
+// Returns the only name in a directory (borrowed); "" if there are more or none.
+std::string only_name(int dir_fd);
 
 }  // namespace nodestage

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/request/option_mark.hpp"
+#include "common/request/option_items.hpp"
 #include "common/request/option_text.hpp"
 #include "common/result.hpp"
 
@@ -44,5 +44,15 @@ Result<std::string> absolute_path(const std::string& path, const SubmitPlace& pl
 
 // Returns "a/b" for "./a//b/", since destinations and outputs' sources are compared as text.
 std::string tidy_path(std::string_view path);
+
+// Reads one key of an option's text, as the option's table (option_items.hpp) says.
+
+// Returns "strip" for "strip=1".
+std::string key_name(const std::string& text);
+
+// Sets what `text`, such as "strip=1", says about the item. The fault names the key, and the keys
+// or values that are known. For DatasetItem, OutputItem, and VenvItem.
+template <typename Item>
+Status set_key(Item& item, const std::string& text, const SubmitPlace& place);
 
 }  // namespace nodestage

@@ -13,6 +13,7 @@
 // never resolved. Nothing here reads the file system, except "~name" (NSS).
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -21,13 +22,30 @@
 
 namespace nodestage {
 
+// A refused option as its user sees it: what is wrong, the text as it was typed, a mark under the
+// part that is wrong, and what to do, if that is known.
+//
+//   --stage-out: when=sucess (did you mean 'success'?): only always, success or failure
+//     --stage-out=results:out,when=sucess
+//                             ^~~~~~~~~~~
+//   the form is --stage-out=SOURCE:TARGET[,key[=value]]..., for example ...
+struct TextPlace {  // bytes [begin, end) of an option's text; if empty, the mark is at `begin`
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+// `option` is a name such as "stage-out". The error's `what` is these three or four lines,
+// printable (common/text/human.hpp), without a final newline. Of a long text only the part around
+// `place` is shown.
+Error marked(std::string_view option, std::string_view text, TextPlace place, const Error& cause);
+
 struct SubmitPlace {
   std::string directory;  // absolute: where relative paths start
   std::string home;       // absolute
 };
 
 // A fault's `what` says what is wrong, gives a correct example, and marks the wrong part of the
-// text (common/request/option_mark.hpp).
+// text.
 Result<DatasetItem> parse_dataset_option(std::string_view text, const SubmitPlace& place);
 Result<OutputItem> parse_output_option(std::string_view text, const SubmitPlace& place);
 Result<VenvItem> parse_venv_option(std::string_view text, const SubmitPlace& place);

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "common/request/destinations.hpp"
-#include "common/request/venv_environment.hpp"
+#include "common/request/job_environment.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/hex_digits.hpp"
 #include "common/text/path_names.hpp"

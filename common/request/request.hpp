@@ -28,7 +28,7 @@
 
 #include "common/request/option_items.hpp"
 #include "common/result.hpp"
-#include "common/wire/request_limits.hpp"
+#include "common/wire/space_claim.hpp"
 
 namespace nodestage {
 

@@ -1,25 +1,200 @@
 #include "common/request/request_warnings.hpp"
 
+#include <fcntl.h>
+#include <glob.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <sstream>
 #include <utility>
 
-#include "common/os/ask_apart.hpp"
+#include "common/os/child.hpp"
 #include "common/request/destinations.hpp"
-#include "common/request/source_check.hpp"
-#include "common/request/target_check.hpp"
-#include "common/request/target_writers.hpp"
-#include "common/request/venv_environment.hpp"
+#include "common/request/job_environment.hpp"
 #include "common/text/archive_names.hpp"
+#include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
-#include "common/text/name_pattern.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
+namespace {
+
+// Also true if it cannot be determined.
+bool exists(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+// What is below a "**" is not searched.
+bool has_match(const std::string& pattern) {
+  if (!is_glob(pattern)) return false;
+  const std::string start = pattern.substr(0, start_of_any_depth(pattern));
+  glob_t found{};
+  const int result = ::glob(start.c_str(), GLOB_NOSORT, nullptr, &found);
+  ::globfree(&found);
+  return result != GLOB_NOMATCH;
+}
+
+}  // namespace
+
+std::string missing_part(const std::string& source) {
+  if (exists(source)) return {};
+  const auto names = brace_texts(source);
+  if (!names) return source;
+  for (const std::string& name : *names)
+    if (!exists(name) && !has_match(name)) return name;
+  return {};
+}
+
+bool source_exists(const std::string& source) { return missing_part(source).empty(); }
+
+bool is_empty_directory(const std::string& path) {
+  std::error_code fault;
+  const std::filesystem::directory_iterator first(path, fault);
+  return !fault && first == std::filesystem::directory_iterator();
+}
+
+namespace {
+
+struct Found {
+  std::string path;
+  bool is_directory = false;
+};
+
+bool becomes_archive(const OutputItem& item) {
+  return item.pack || (!archive_suffix(item.target).empty() && archive_suffix(item.source).empty());
+}
+
+// The path that is written, or the directory before its first pattern.
+struct Known {
+  std::string path;
+  bool is_whole = true;
+};
+
+Known known_path(const OutputItem& item) {
+  std::string path = item.target;
+  if (item.pack && !path.ends_with('/') && archive_suffix(path).empty()) path += ".tar.zst";
+  const std::size_t pattern = path.find('%');
+  if (pattern != std::string::npos) path.resize(path.rfind('/', pattern) + 1);
+  return {without_slashes(path), pattern == std::string::npos};
+}
+
+// Returns the last of `path` that exists; empty if its file system gives no clear answer.
+std::optional<Found> last_that_exists(std::string path) {
+  for (;;) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) == 0) return Found{path, S_ISDIR(info.st_mode)};
+    const bool is_clear = errno == ENOENT || errno == ENOTDIR || errno == EACCES;
+    if (!is_clear || path == "/") return {};
+    path = parent_of(path);
+  }
+}
+
+// Returns "" when new names can be made in it, or when that is not known.
+std::string why_not_writable(const std::string& directory) {
+  if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return "";
+  if (errno == EROFS) return directory + " is on a file system that is read-only on this host";
+  return errno == EACCES ? "you may not write to " + directory : "";
+}
+
+// Whether the target must be a directory. A source's name does not say what the source will be.
+bool needs_directory(const OutputItem& item) {
+  return item.target.ends_with('/') || (is_glob(item.source) && !becomes_archive(item));
+}
+
+// Says what is at the target already.
+std::string about_existing(const OutputItem& item, const Found& found) {
+  if (becomes_archive(item) && found.is_directory && !item.target.ends_with('/'))
+    return "it is a directory, which no archive can replace; to put the archive into it, write '/' "
+           "at its end";
+  if (!found.is_directory && needs_directory(item))
+    return "it is a file, which only a file can replace, and no directory";
+  return why_not_writable(found.is_directory ? found.path : parent_of(found.path));
+}
+
+std::string about_missing(const Found& found) {
+  if (!found.is_directory) return found.path + " is a file";
+  return why_not_writable(found.path);
+}
+
+}  // namespace
+
+std::string about_target(const OutputItem& item) {
+  const Known known = known_path(item);
+  const auto found = last_that_exists(known.path);
+  if (!found) return "";
+  const bool is_there = known.is_whole && found->path == known.path;
+  const std::string why = is_there ? about_existing(item, *found) : about_missing(*found);
+  if (why.empty()) return "";
+  return "the target " + item.target + " of '" + item.source +
+         (is_there ? "' cannot be written: " : "' cannot be made: ") + why;
+}
+
+namespace {
+
+constexpr const char* k_loss = ": of two files with the same name, only one remains";
+
+// Where an output's files go: a target that ends in '/' receives the source under its own name. Not
+// for globs, whose matches keep their names.
+std::string place_of(const OutputItem& item) {
+  if (!item.target.ends_with('/')) return item.target;
+  return item.target + item.source.substr(item.source.rfind('/') + 1);
+}
+
+bool can_both_happen(When one, When other) {
+  return one == When::always || other == When::always || one == other;
+}
+
+bool has_one_place(const OutputItem& one, const OutputItem& other) {
+  return place_of(one) == place_of(other) && can_both_happen(one.when, other.when);
+}
+
+}  // namespace
+
+std::vector<std::string> outputs_of_one_target(const std::vector<OutputItem>& outputs) {
+  std::vector<std::string> warnings;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      const bool have_other_names = is_glob(outputs[k].source) || is_glob(outputs[i].source);
+      if (have_other_names || !has_one_place(outputs[k], outputs[i])) continue;
+      warnings.push_back("'" + outputs[k].source + "' and '" + outputs[i].source +
+                         "' are both copied to " + place_of(outputs[i]) + k_loss);
+    }
+  }
+  return warnings;
+}
+
+std::vector<std::string> tasks_of_one_target(const std::vector<OutputItem>& outputs) {
+  std::vector<std::string> warnings;
+  for (const OutputItem& item : outputs) {
+    if (names_any(item.target, "aj")) continue;
+    warnings.push_back("every task of the array copies '" + item.source + "' to " + place_of(item) +
+                       k_loss + "; put %a (the task's index) or %j (its job ID) into the target");
+  }
+  return warnings;
+}
+
+std::vector<std::string> components_of_one_target(const std::vector<OutputItem>& outputs,
+                                                  const std::vector<OutputItem>& earlier) {
+  std::vector<std::string> warnings;
+  for (const OutputItem& item : outputs) {
+    const auto has_its_place = [&item](const OutputItem& other) {
+      return has_one_place(item, other);
+    };
+    if (names_any(item.target, "Aj") || std::none_of(earlier.begin(), earlier.end(), has_its_place))
+      continue;
+    warnings.push_back("several components of the job copy results to " + place_of(item) + k_loss +
+                       "; put %j (the component's job ID) into the target");
+  }
+  return warnings;
+}
+
 namespace {
 
 std::optional<mode_t> type_of(const std::string& path) {

@@ -8,12 +8,12 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "common/os/ask_apart.hpp"
+#include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/request/destinations.hpp"
-#include "common/request/option_mark.hpp"
-#include "common/request/source_check.hpp"
-#include "common/request/venv_environment.hpp"
+#include "common/request/job_environment.hpp"
+#include "common/request/option_text.hpp"
+#include "common/request/request_warnings.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {

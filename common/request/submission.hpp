@@ -24,7 +24,7 @@ Status add_output(StageRequest& request, std::string_view text);
 Status add_venv(StageRequest& request, std::string_view text);
 
 // Adds to the request what a build on the node needs of this process's environment, with what
-// `more` names (common/request/venv_environment.hpp). Does nothing for an existing virtual
+// `more` names (common/request/job_environment.hpp). Does nothing for an existing virtual
 // environment, which is not built.
 void add_what_a_build_needs(VenvItem& venv, const std::vector<std::string>& more);
 

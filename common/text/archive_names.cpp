@@ -20,7 +20,7 @@ constexpr void for_each_word(std::string_view words, Visit&& visit) {
   }
 }
 
-// Calls `visit` with each name that the tables of formats.hpp have.
+// Calls `visit` with each name that the tables of archive_names.hpp have.
 template <typename Visit>
 constexpr void for_each_name(Visit&& visit) {
   for (const CodingRow& row : k_codings) {

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,5 +30,36 @@ Result<std::vector<std::string>> brace_texts(std::string_view text);
 // Returns where the first component "**" of a path starts, which means any number of directories,
 // none too; npos: it has none.
 std::size_t start_of_any_depth(std::string_view path);
+
+// Expands the % patterns of a stage-out target, as in Slurm's own file-name patterns (sbatch(1),
+// "filename pattern"): %j job id, %A array's job id (the job id outside of an array), %a array
+// index, %u user, %x job name, %N node name, %n node's index in the job, %r restart count, %% a
+// percent sign. A number between % and the letter pads numbers with zeros (%4a).
+
+// The values of patterns; an empty member is not known here.
+struct PatternFacts {
+  std::uint32_t job = 0;
+  std::uint32_t restart = 0;
+  std::string user;
+  std::string node;
+  std::optional<std::uint32_t> node_index;
+  std::optional<std::uint32_t> array_job;
+  std::optional<std::uint32_t> array_task;
+  std::optional<std::string> job_name;
+};
+
+// Expands the patterns. A fault names one that does not exist (EINVAL) or whose value is not known
+// here (ENODATA). Values are not expanded again, and each is one name: a '/' in it becomes '_', and
+// so do the dots of "." and "..".
+Result<std::string> expand_pattern(std::string_view text, const PatternFacts& facts);
+
+// Checks the syntax only, at submit.
+Status check_pattern(std::string_view text);
+
+// Returns whether `text` contains %N or %n and so differs from node to node.
+bool names_node(std::string_view text);
+
+// Returns whether `text` contains one of these letters as a pattern.
+bool names_any(std::string_view text, std::string_view letters);
 
 }  // namespace nodestage

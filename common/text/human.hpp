@@ -1,6 +1,7 @@
 // Formats numbers and names for people.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,5 +34,12 @@ std::string last_part(const std::string& path);
 // Returns at most `width` bytes; replaces the middle of a longer text by "...". Cuts no character
 // of a text in UTF-8.
 std::string shortened(std::string_view text, std::size_t width);
+
+// Makes text of others printable and bounded in one step.
+
+// Returns printable() text of at most `bytes` bytes, escapes included; "..." replaces the middle of
+// a longer one, between two characters. `bytes` is at least 3.
+std::string printable_within(std::string_view text, std::size_t bytes,
+                             Newlines newlines = Newlines::escape);
 
 }  // namespace nodestage

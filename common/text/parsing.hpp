@@ -3,8 +3,11 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace nodestage {
 
@@ -31,6 +34,44 @@ inline std::string_view trimmed(std::string_view text, std::string_view blanks =
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+// Parses a length of time as a user types it.
+
+// Returns the seconds of "900", "900s", "15m", "1h", or "2d"; nothing for any other text, and for
+// what 64 bits cannot hold.
+std::optional<std::uint64_t> parse_duration(std::string_view text);
+
+// Word: how a value of an enumeration is written where people or other programs read it. A table of
+// words serves both directions.
+struct Word {
+  template <typename Enum>
+  constexpr Word(const char* name, Enum meaning)
+      : text(name), value(static_cast<unsigned>(meaning)) {}
+
+  const char* text;
+  unsigned value;
+};
+
+// Returns the word for a value; "" if it has none.
+template <typename Value>
+constexpr const char* word_of(std::span<const Word> words, Value value) {
+  for (const Word& word : words)
+    if (word.value == static_cast<unsigned>(value)) return word.text;
+  return "";
+}
+
+// Returns the value that a word stands for, if it is one of these.
+constexpr std::optional<unsigned> value_of(std::span<const Word> words, std::string_view text) {
+  for (const Word& word : words)
+    if (text == word.text) return word.value;
+  return std::nullopt;
+}
+
+inline std::vector<std::string_view> texts_of(std::span<const Word> words) {
+  std::vector<std::string_view> texts;
+  for (const Word& word : words) texts.emplace_back(word.text);
+  return texts;
 }
 
 }  // namespace nodestage

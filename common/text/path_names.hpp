@@ -1,8 +1,11 @@
 // Finds what can be known of files and directories from their names alone.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "common/text/human.hpp"
 
 namespace nodestage {
 
@@ -40,5 +43,18 @@ bool is_venv_path(std::string_view path);
 
 // Returns whether it is [A-Za-z_][A-Za-z0-9_]*.
 bool is_variable_name(std::string_view name);
+
+// What both `nodestage plan` and a job's output say of a directory that is better packed.
+
+// From this number of files on, an archive is read faster from a shared file system.
+inline constexpr std::uint64_t k_many_files = 2000;
+
+// Returns the command that packs the directory, to be pasted. If `path` cannot be shown as it is,
+// or is empty because it is not known, returns a sentence that names the verb.
+inline std::string how_to_pack(const std::string& path) {
+  if (path.empty() || printable(path) != path) return "nodestage pack makes one";
+  return "nodestage pack " + shell_word(path) + " -o " +
+         shell_word(default_destination(path) + ".tar.zst");
+}
 
 }  // namespace nodestage

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 #include "common/wire/protocol.hpp"
 

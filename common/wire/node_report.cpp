@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/text/human.hpp"
 #include "common/text/json_fields.hpp"
-#include "common/text/printable_within.hpp"
 
 namespace nodestage {
 namespace {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "common/wire/is.hpp"
 #include "common/wire/status_file.hpp"
+#include "common/wire/wire.hpp"
 
 namespace nodestage {
 

@@ -1,7 +1,6 @@
 #include "common/wire/peer_channel.hpp"
 
-#include "common/wire/wire_fields.hpp"
-#include "common/wire/wire_variant.hpp"
+#include "common/wire/wire.hpp"
 
 namespace nodestage {
 namespace {

@@ -21,18 +21,54 @@
 // Golden test: tests/unit/test_peer_note.cpp.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
+#include "common/enum_range.hpp"
 #include "common/result.hpp"
 #include "common/wire/protocol.hpp"
 
 namespace nodestage {
+
+// RelayPlan: the daemon's answer to a relay worker: from which node it gets what it does not read
+// itself.
+//
+// A file of one fixed-size record that the daemon overwrites in place and the relay worker has open
+// for reading (k_worker_answer_fd). `state` is written last. It is a file so that a restarted
+// daemon can still answer.
+
+inline constexpr std::size_t k_relay_key_bytes = 32;
+
+enum class RelayPart : std::uint32_t {
+  unknown = 0,  // not decided yet
+  head = 1,     // reads the original itself
+  link = 2,     // gets it from `node`
+  off = 3,      // nothing is relayed; `why` says why
+};
+constexpr EnumRange<RelayPart> range_of(RelayPart) { return {RelayPart::unknown, RelayPart::off}; }
+
+struct RelayPlan {
+  RelayPart part = RelayPart::unknown;
+  std::array<std::uint8_t, k_relay_key_bytes> key{};  // of the chain; for `head` and `link`
+  std::string node;                                   // of `link`
+  std::string address;                                // of that node, numeric
+  std::uint16_t port = 0;
+  std::string why;
+
+  bool operator==(const RelayPlan&) const = default;
+};
+
+// `fd` is borrowed. Texts are shortened to what the record holds.
+Status write_relay_plan(int fd, const RelayPlan& plan);
+// A file that is too short, or says nothing that makes sense, reads as `unknown`.
+Result<RelayPlan> read_relay_plan(int fd);
 
 inline constexpr std::uint8_t k_peer_note_version = 1;
 // How many nodes can share one credential. Making one costs about as much as sending it.
@@ -87,7 +123,7 @@ struct JobNote {
   std::optional<std::uint32_t> status;  // as from wait(2); nullopt: no step ran there
 };
 
-// From whom a node's relay worker gets its data (common/wire/relay_plan.hpp). The job's first node
+// From whom a node's relay worker gets its data. The job's first node
 // welcomes each node whose NodeNote has k_relays; the node joins when its staging has begun, and is
 // answered.
 enum class RelayWord : std::uint8_t {

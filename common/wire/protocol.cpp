@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "common/wire/wire_fields.hpp"
-#include "common/wire/wire_variant.hpp"
+#include "common/wire/wire.hpp"
 
 namespace nodestage {
 namespace {

@@ -317,7 +317,7 @@ struct ReportRow {
   std::string report;
 };
 
-// A tree or file that further jobs of its user find on this node (common/wire/shared_item.hpp).
+// A tree or file that further jobs of its user find on this node (common/wire/worker_order.hpp).
 struct CacheRow {                  // field order on the wire:
   std::string name;                // text, "<uid>.<key>"
   std::uint32_t uid = 0;           // u32

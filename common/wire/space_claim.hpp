@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -19,6 +20,13 @@
 #include "common/result.hpp"
 
 namespace nodestage {
+
+// The limits of a request, for code that only passes it on.
+
+// The request travels in an environment variable: an oversized one makes Slurm's exec of the prolog
+// fail, which drains the node.
+inline constexpr std::size_t k_max_request_bytes = 16 * 1024;
+inline constexpr std::size_t k_max_request_items = 64;  // datasets and venv together; and outputs
 
 struct Amount {
   std::uint64_t bytes = 0;  // in blocks of the file system

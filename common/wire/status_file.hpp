@@ -25,8 +25,7 @@
 
 #include "common/enum_range.hpp"
 #include "common/result.hpp"
-#include "common/text/words.hpp"
-#include "common/wire/request_limits.hpp"
+#include "common/text/parsing.hpp"
 #include "common/wire/space_claim.hpp"
 
 namespace nodestage {
@@ -138,7 +137,7 @@ inline constexpr std::uint32_t k_item_optional = 2;
 inline constexpr std::uint32_t k_item_final = 4;         // failed, and another try cannot succeed
 inline constexpr std::uint32_t k_item_venv = 8;          // a virtual environment
 inline constexpr std::uint32_t k_item_missing = 16;      // an output whose source does not exist
-inline constexpr std::uint32_t k_item_shared = 32;       // it asks to be shared (shared_item.hpp)
+inline constexpr std::uint32_t k_item_shared = 32;       // it asks to be shared (worker_order.hpp)
 inline constexpr std::uint32_t k_item_whole = 64;        // staged as ShareRole::lead, can be kept
 inline constexpr std::uint32_t k_item_linked = 128;      // ShareRole::link: nothing was staged
 inline constexpr std::uint32_t k_item_over_quota = 256;  // failed at its user's quota

@@ -9,14 +9,179 @@
 #include <variant>
 #include <vector>
 
+#include "common/enum_range.hpp"
 #include "common/result.hpp"
-#include "common/text/byte_texts.hpp"
-#include "common/text/words.hpp"
+#include "common/text/json_fields.hpp"
+#include "common/text/parsing.hpp"
 #include "common/wire/protocol.hpp"
-#include "common/wire/shared_item.hpp"
-#include "common/wire/worker_rules.hpp"
+#include "common/wire/wire.hpp"
 
 namespace nodestage {
+
+// The settings of a site that its workers go by. They stand in the daemon's settings and in a
+// worker's order.
+enum class OnFailure { fail, proceed };
+constexpr EnumRange<OnFailure> range_of(OnFailure) { return {OnFailure::fail, OnFailure::proceed}; }
+
+// What a worker that stages needs of its sandbox.
+enum class SandboxNeed {
+  available,  // as much as the kernel has
+  required,   // all of it, or nothing is staged
+};
+constexpr EnumRange<SandboxNeed> range_of(SandboxNeed) {
+  return {SandboxNeed::available, SandboxNeed::required};
+}
+
+// What the site lets --stage-venv run while it stages.
+enum class VenvBuild {
+  wheels_only,  // virtual environments are built from wheels alone
+  off,          // nothing is built
+  any,          // also from source distributions
+};
+constexpr EnumRange<VenvBuild> range_of(VenvBuild) {
+  return {VenvBuild::wheels_only, VenvBuild::any};
+}
+enum class VenvInstaller { pip, uv };
+constexpr EnumRange<VenvInstaller> range_of(VenvInstaller) {
+  return {VenvInstaller::pip, VenvInstaller::uv};
+}
+
+// What an archive may contain, by the site's settings.
+enum class Escaping { fail, skip };  // for an entry that would leave its destination
+enum class Special { skip, keep };   // for FIFOs, and for set-id and sticky bits
+constexpr EnumRange<Escaping> range_of(Escaping) { return {Escaping::fail, Escaping::skip}; }
+constexpr EnumRange<Special> range_of(Special) { return {Special::skip, Special::keep}; }
+struct ExtractRules {
+  Escaping escaping = Escaping::fail;
+  Special special = Special::skip;
+  std::uint64_t max_entries = 1'000'000'000;
+  std::uint64_t max_ratio = 50'000;  // bytes written per byte of the archive
+  bool xattrs = false;               // also in copies of directories
+
+  bool operator==(const ExtractRules&) const = default;
+};
+
+struct VenvRules {
+  VenvBuild build = VenvBuild::wheels_only;
+  VenvInstaller installer = VenvInstaller::pip;
+  std::string uv = "/usr/local/bin/uv";  // the program's path
+  std::vector<std::string> find_links;   // directories of wheels
+  std::string module_init;               // the script that defines `module`; empty: the usual paths
+  std::uint64_t limit_s = 3600;
+
+  bool operator==(const VenvRules&) const = default;
+};
+
+struct PortRange {
+  std::uint16_t first = 6826;  // 0: any
+  std::uint16_t last = 6925;
+
+  bool operator==(const PortRange&) const = default;
+};
+
+// For items with in=memory. The worker is in the memory cgroup of the job, or of `nodestage run`'s
+// caller, so what it writes there counts as theirs.
+struct MemoryRules {
+  std::string directory;             // k_worker_memory_fd's path; empty: there is none
+  std::string refusal;               // why there is none
+  std::uint64_t share_percent = 75;  // of the memory that the items may take together
+  std::uint64_t most_bytes = 0;      // of the job on this node, by Slurm; 0: not known
+
+  bool operator==(const MemoryRules&) const = default;
+};
+
+// How a job's large sources get from node to node.
+struct RelayRules {
+  std::uint64_t least_bytes = 64ULL << 20;  // smaller sources are not relayed
+  std::uint64_t window_bytes = 4ULL << 30;  // of the spool; 0: nothing is relayed
+  PortRange ports;                          // to listen on
+  std::uint64_t silence_wait_s = 10;        // after which a process that says nothing is given up
+  std::uint64_t patience_s = 10;            // for which a reader may keep others waiting, in all
+  std::uint64_t answer_wait_s = 5;          // after which the relay worker reads without a plan
+  // Types, as in mountinfo; "fuse": "fuse.*", too.
+  std::vector<std::string> file_systems = {
+      "nfs",  "nfs4",  "lustre", "gpfs",   "beegfs",         "ceph",          "cifs",
+      "smb3", "pvfs2", "panfs",  "wekafs", "fuse.ceph-fuse", "fuse.glusterfs"};
+  // What all nodes of a job may read together, bytes per second, where each reads a source for
+  // itself; 0: all are relayed.
+  std::uint64_t site_rate_bytes = 4ULL << 30;
+
+  bool operator==(const RelayRules&) const = default;
+};
+
+// Items with the key `shared`: staged once on a node, and found there by every further job of the
+// same user that asks for the same. Their sources are archives, other files, directories, and lists
+// of requirements.
+//
+// The way of such an item:
+//   1. The worker task `identify` opens the source as the user and writes into the item's record
+//      (status_file.hpp): flag k_item_shared; `name`: its key, or "" if it must not be kept, and
+//      then `note`: why; `what`: the last part of its destination; bytes_total: of its source.
+//   2. The daemon decides what the job does with it: ShareRole.
+//   3. The worker task `stage` learns it from StageOrder::shared. An item that it staged to be kept
+//      has the flag k_item_whole, and one that it only linked k_item_linked.
+//   4. The daemon moves a whole item into the cache by one exchange of names, which leaves the link
+//      in the job directory.
+//
+// The cache is ROOT/.nodestage-cache, beside the job directories:
+//   <uid>.<random>/        root's, 0711; an earlier release's: <uid>.<key>
+//     <name>               the tree or the file, the user's, without write bits (a directory: 0500)
+//   <uid>.<random>.record  root's, 0600; says the key; an entry without it does not count
+
+inline constexpr std::size_t k_share_key_bytes = 32;  // lowercase hexadecimal digits
+
+enum class ShareRole {
+  own,   // stage it read-only for this job alone; `note` says why
+  lead,  // stage it to be kept at `path`
+  link,  // it is there: link to `path`
+};
+constexpr EnumRange<ShareRole> range_of(ShareRole) { return {ShareRole::own, ShareRole::link}; }
+
+struct SharedItem {
+  std::uint32_t item = 0;  // its index among the request's items: datasets, then the environment
+  ShareRole role = ShareRole::own;
+  std::string key;   // as identified; empty for `own`
+  std::string path;  // absolute, of the tree or file in the cache; empty for `own`
+  // For the summary: "staged by job 4711", why it is not shared, or why for no other user.
+  std::string note;
+  bool for_readers = false;  // the entry is for all who may read the source
+  // `link`, staged for this job by another process: what that has staged. Else 0.
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t elapsed_ms = 0;
+
+  bool operator==(const SharedItem&) const = default;
+};
+
+// For documents that hold such items: a worker's order, the journal.
+void each_field(Is<SharedItem> auto& shared, auto field) {
+  field("item", shared.item);
+  field("role", shared.role);
+  field("key", shared.key);
+  field("path", shared.path);
+  field("note", shared.note);
+  field("for_readers", shared.for_readers);
+  field("files", shared.files);
+  field("bytes", shared.bytes);
+  field("elapsed_ms", shared.elapsed_ms);
+}
+
+// The journal of an earlier daemon does not have them.
+constexpr bool may_lack(const SharedItem&, std::string_view name) {
+  return name == "for_readers" || name == "files" || name == "bytes" || name == "elapsed_ms";
+}
+
+// Whether a request can have such an item. A request that says so in other words than
+// encode_request() is staged without sharing.
+inline bool may_share(std::string_view request) {
+  return request.find("\"shared\":true") != std::string_view::npos;
+}
+
+// Whether a request can have an item with in=memory; in other words than encode_request(), it is
+// refused by the worker.
+inline bool may_be_in_memory(std::string_view request) {
+  return request.find("\"in\":\"memory\"") != std::string_view::npos;
+}
 
 // The descriptors that a worker inherits, besides 0 (/dev/null), 1 and 2 (a pipe to the daemon's
 // log). All but the job directory, status, the list of deliveries, the board, the spool and the
@@ -29,7 +194,7 @@ inline constexpr int k_worker_directory_fd = 6;  // the job directory (for `remo
 // `stage_out`, write to targets; 0: unlimited. The worker reads it again (pread) every second.
 inline constexpr int k_worker_rate_fd = 7;
 // SpaceAnswer (common/wire/space_claim.hpp); if it is not a regular file, the worker admits itself.
-// For `relay`: RelayPlan (common/wire/relay_plan.hpp).
+// For `relay`: RelayPlan (common/wire/peer_note.hpp).
 inline constexpr int k_worker_answer_fd = 8;
 // For `push` and `stage_out`: what was delivered while the job ran
 // (daemon/worker/deliver/delivered_list.hpp), for this worker to read and to continue. The daemon
@@ -57,7 +222,7 @@ enum class WorkerTask {
   notice,    // writes k_worker_request_fd's text to a file beside the job's stdout
   recover,   // copies a held tree's undelivered results below recover_to
   probe,     // not for a job: whether workers can confine themselves on this node
-  identify,  // finds the keys of a request's shared items (shared_item.hpp)
+  identify,  // finds the keys of a request's shared items (worker_order.hpp)
   compare,   // the tree k_worker_directory_fd: when it was last changed
   push,      // stage_out of what has changed, while the job runs
   relay,     // beside `stage`: gets sources from other nodes of the job, and passes them on

@@ -9,7 +9,7 @@
 #include <string>
 #include <variant>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/wire/peer_channel.hpp"
 
 namespace nodestage {

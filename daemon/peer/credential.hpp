@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 #include "daemon/peer/addresses.hpp"
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/wire/peer_channel.hpp"
 #include "daemon/peer/addresses.hpp"
 #include "daemon/peer/background.hpp"

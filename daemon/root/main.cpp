@@ -5,7 +5,7 @@
 // touches what a user wrote (privileges.hpp). Serves the unix sockets until SIGTERM. On SIGHUP it
 // reads the configuration again. Workers outlive it (nodestage-workers.service has their cgroups),
 // and the next daemon takes them over. With --keep-cgroup it is the one process of that service and
-// does nothing else (cgroup_keeper.hpp).
+// does nothing else (cgroup.hpp).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -23,7 +23,6 @@
 #include "common/build_info.hpp"
 #include "common/os/file.hpp"
 #include "common/settings/config.hpp"
-#include "common/settings/config_paths.hpp"
 #include "common/wire/daemon_about.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/service_manager.hpp"
@@ -31,8 +30,8 @@
 #include "daemon/root/front/metrics_file.hpp"
 #include "daemon/root/front/server.hpp"
 #include "daemon/root/jobs/jobs.hpp"
-#include "daemon/root/workers/cgroup_keeper.hpp"
-#include "daemon/root/workers/sandbox_probe.hpp"
+#include "daemon/root/workers/cgroup.hpp"
+#include "daemon/root/workers/workers.hpp"
 
 namespace nodestage {
 namespace {

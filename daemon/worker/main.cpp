@@ -21,21 +21,17 @@
 
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"
+#include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/basis/log.hpp"
-#include "daemon/worker/basis/low_priority.hpp"
 #include "daemon/worker/out/job_output.hpp"
-#include "daemon/worker/out/measure.hpp"
-#include "daemon/worker/out/notice.hpp"
 #include "daemon/worker/out/stage_out.hpp"
-#include "daemon/worker/process/probe.hpp"
 #include "daemon/worker/process/write_places.hpp"
-#include "daemon/worker/relay/run_relay.hpp"
+#include "daemon/worker/relay/relay.hpp"
 #include "daemon/worker/sandbox/privileges.hpp"
 #include "daemon/worker/sandbox/sandbox.hpp"
 #include "daemon/worker/share/compare_tree.hpp"
 #include "daemon/worker/share/identify.hpp"
 #include "daemon/worker/share/source_trust.hpp"
-#include "daemon/worker/stage/keep.hpp"
 #include "daemon/worker/stage/stage.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
@@ -84,7 +80,7 @@ Sandbox enter(const Order& order, const StageRequest& request) {
   return enter_sandbox(Profile::decode, special);
 }
 
-// What the kernel lacks is not logged here: the daemon reports it at its start (probe.hpp).
+// What the kernel lacks is not logged here: the daemon reports it at its start (write_places.hpp).
 template <typename Order>
 Status judge(const Sandbox& sandbox, const Order& order) {
   if (!sandbox.fault.empty()) log_error("not in the sandbox: " + sandbox.fault);

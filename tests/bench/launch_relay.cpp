@@ -34,8 +34,8 @@
 #include <string>
 #include <thread>
 
+#include "common/wire/peer_note.hpp"
 #include "common/wire/relay_board.hpp"
-#include "common/wire/relay_plan.hpp"
 #include "common/wire/status_file.hpp"
 #include "launch.hpp"
 

@@ -18,7 +18,7 @@
 #include "common/wire/wire.hpp"
 #include "daemon/peer/addresses.hpp"
 #include "daemon/peer/credential.hpp"
-#include "daemon/root/nodes/credential.hpp"
+#include "daemon/root/nodes/signer.hpp"
 
 namespace nodestage {
 namespace {

@@ -2,7 +2,6 @@
 // find a fault. The first two bytes say how large the chunks are, and the blocks for what they
 // become, so that small inputs have many chunks and some that become too large.
 #include "daemon/worker/decode/gzip_parts.hpp"
-#include "daemon/worker/decode/part_decoding.hpp"
 #include "daemon/worker/decode/start_decoding.hpp"
 #include "gzip_seen.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "input.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "as_child.hpp"
-#include "daemon/worker/sandbox/kernel_sandbox.hpp"
+#include "daemon/worker/sandbox/call_filter.hpp"
 
 namespace nodestage {
 

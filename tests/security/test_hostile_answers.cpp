@@ -6,9 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cli/report/report_origin.hpp"
+#include "cli/report/report_nodes.hpp"
 #include "cli/report/report_page.hpp"
-#include "cli/report/report_pieces.hpp"
 #include "cli/report/report_table.hpp"
 #include "cli/report/time_scale.hpp"
 #include "cli/status/status_nodes.hpp"

@@ -4,9 +4,9 @@
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/wire/status_file.hpp"
-#include "daemon/root/tasks/space_ledger.hpp"
+#include "daemon/root/tasks/space_desk.hpp"
 #include "mutations.hpp"
 
 using namespace nodestage;

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "common/os/fd.hpp"
 #include "common/os/file.hpp"
 #include "common/talk/summary.hpp"
 #include "common/wire/protocol.hpp"

@@ -7,7 +7,7 @@
 
 #include "../unit/scratch.hpp"
 #include "common/os/file.hpp"
-#include "daemon/worker/out/output_source.hpp"
+#include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 
 using namespace nodestage;

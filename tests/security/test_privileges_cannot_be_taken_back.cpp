@@ -15,7 +15,7 @@
 
 #include "../unit/scratch.hpp"
 #include "as_child.hpp"
-#include "daemon/root/workers/privileges.hpp"
+#include "daemon/root/workers/worker_process.hpp"
 
 using namespace nodestage;
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/decode/decoder.hpp"
 
 // The same however the data are cut, with holes or zeros: a header may claim more than fits into

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/wire/protocol.hpp"
 
 // One end of a conversation, as the daemon sees it.

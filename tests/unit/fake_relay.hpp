@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/spool/board.hpp"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/wire.hpp"
 #include "daemon/peer/peer.hpp"

@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/root/push/push_answer.hpp"
 #include "daemon/root/push/push_plan.hpp"
 #include "job_site.hpp"
 

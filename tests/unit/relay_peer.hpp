@@ -13,7 +13,6 @@
 #include <string>
 #include <thread>
 
-#include "daemon/worker/relay/relay_message.hpp"
 #include "daemon/worker/relay/sealed_stream.hpp"
 
 namespace nodestage {

@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/wire/relay_plan.hpp"
+#include "common/wire/peer_note.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/relay/relay.hpp"
 #include "daemon/worker/spool/board.hpp"

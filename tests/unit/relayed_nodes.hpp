@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/os/mounts.hpp"
-#include "common/wire/relay_plan.hpp"
+#include "common/wire/peer_note.hpp"
 #include "daemon/worker/relay/relay.hpp"
 #include "stage_run.hpp"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/text/human.hpp"
-#include "daemon/root/cache/cache_entry.hpp"
+#include "daemon/root/cache/cache_area.hpp"
 #include "job_site.hpp"
 
 namespace nodestage {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "any_delivery.hpp"
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/request/request.hpp"
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"

@@ -4,7 +4,6 @@
 
 #include <chrono>
 
-#include "common/os/ask_apart.hpp"
 #include "common/os/child.hpp"
 
 using namespace nodestage;

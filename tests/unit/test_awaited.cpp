@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "common/talk/summary.hpp"
-#include "daemon/root/jobs/awaited.hpp"
+#include "daemon/root/jobs/waiting.hpp"
 
 using namespace nodestage;
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/text/base64.hpp"
+#include "common/text/hex_digits.hpp"
 
 using namespace nodestage;
 

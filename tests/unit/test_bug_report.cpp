@@ -3,8 +3,7 @@
 #include <regex>
 
 #include "cli/doctor/bug_report.hpp"
-#include "cli/doctor/redactor.hpp"
-#include "cli/doctor/settings_text.hpp"
+#include "cli/doctor/plugstack.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;

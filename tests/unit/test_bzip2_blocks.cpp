@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "daemon/worker/decode/bzip2_pieces.hpp"
+#include "daemon/worker/decode/bzip2_parts.hpp"
 #include "daemon/worker/decode/frame_reader.hpp"
 #include "decode_run.hpp"
 

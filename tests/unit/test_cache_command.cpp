@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "cli/cache/cache.hpp"
-#include "cli/cache/cache_text.hpp"
 #include "fake_daemon.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"

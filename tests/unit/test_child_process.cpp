@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 
 #include "common/os/child.hpp"
-#include "common/os/child_process.hpp"
 
 using namespace nodestage;
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "cli/base/command_process.hpp"
-#include "common/os/child_process.hpp"
+#include "common/os/child.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 

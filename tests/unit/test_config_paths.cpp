@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/settings/config_paths.hpp"
+#include "common/settings/config.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 

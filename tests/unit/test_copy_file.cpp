@@ -2,7 +2,7 @@
 #include <fcntl.h>
 
 #include "daemon/worker/copy/copy_file.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 #include "piece_run.hpp"
 
 using namespace nodestage;

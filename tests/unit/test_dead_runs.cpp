@@ -7,11 +7,9 @@
 #include <optional>
 
 #include "cli/base/private_directory.hpp"
-#include "cli/base/push_directory.hpp"
 #include "cli/base/this_node.hpp"
-#include "cli/run/dead_runs.hpp"
+#include "cli/run/kept_results.hpp"
 #include "common/os/child.hpp"
-#include "common/os/child_process.hpp"
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"
 #include "scratch.hpp"

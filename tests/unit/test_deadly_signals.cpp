@@ -5,9 +5,8 @@
 #include <ctime>
 
 #include "common/os/child.hpp"
-#include "common/os/child_process.hpp"
 #include "common/os/file.hpp"
-#include "plugin/deadly_signals.hpp"
+#include "plugin/started_task.hpp"
 
 using namespace nodestage;
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "scratch.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "daemon/worker/write/directory_cache.hpp"
+#include "daemon/worker/write/entry_maker.hpp"
 #include "piece_run.hpp"
 
 using namespace nodestage;

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <set>
 
-#include "common/os/directory_stream.hpp"
+#include "common/os/file.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/os/file.hpp"
-#include "daemon/root/table/disk_thread.hpp"
+#include "daemon/root/table/journal.hpp"
 #include "disk_calls.hpp"
 #include "scratch.hpp"
 

@@ -6,10 +6,10 @@
 #include <fstream>
 
 #include "cli/doctor/node_checks.hpp"
-#include "cli/doctor/plugin_file.hpp"
 #include "cli/doctor/plugstack.hpp"
 #include "cli/doctor/slurm_checks.hpp"
-#include "common/os/fd.hpp"
+#include "cli/doctor/version_text.hpp"
+#include "common/os/file.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 

@@ -5,10 +5,9 @@
 
 #include <fstream>
 
-#include "cli/doctor/plugin_file.hpp"
 #include "cli/doctor/plugstack.hpp"
-#include "cli/doctor/site_checks.hpp"
 #include "cli/doctor/slurm_checks.hpp"
+#include "cli/doctor/version_text.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 

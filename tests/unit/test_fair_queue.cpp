@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/root/staging/fair_queue.hpp"
+#include "daemon/root/staging/staging_queue.hpp"
 
 using namespace nodestage;
 

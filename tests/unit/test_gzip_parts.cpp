@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "daemon/worker/decode/gzip_parts.hpp"
-#include "daemon/worker/decode/part_decoding.hpp"
+#include "daemon/worker/decode/start_decoding.hpp"
 #include "gzip_bytes.hpp"
 #include "rounds.hpp"
 #include "tests/unit/sizes.hpp"

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "common/os/file.hpp"
-#include "daemon/root/workers/job_cgroup.hpp"
+#include "daemon/root/workers/cgroup.hpp"
 #include "daemon/root/workers/worker_process.hpp"
 #include "scratch.hpp"
 

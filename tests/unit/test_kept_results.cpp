@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "cli/run/kept_results.hpp"
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

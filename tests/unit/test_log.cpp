@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/root/basis/log_limit.hpp"
+#include "daemon/root/basis/log.hpp"
 
 using namespace nodestage;
 using namespace std::chrono_literals;

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/os/memory_limit.hpp"
+#include "common/os/cgroup_paths.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/text/name_pattern.hpp"
+#include "common/text/glob_text.hpp"
 
 using namespace nodestage;
 

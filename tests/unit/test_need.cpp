@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/piece/need.hpp"
+#include "daemon/worker/piece/newest.hpp"
 #include "piece_run.hpp"
 #include "tests/unit/sizes.hpp"
 

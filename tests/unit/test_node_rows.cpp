@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
+#include "cli/base/node_jobs.hpp"
 #include "cli/base/node_rows.hpp"
-#include "cli/base/pieces.hpp"
 #include "common/text/hex_digits.hpp"
 
 using namespace nodestage;

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/out/measure.hpp"
-#include "daemon/worker/out/notice.hpp"
+#include "daemon/worker/out/job_output.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;

@@ -8,7 +8,6 @@
 
 #include <fstream>
 
-#include "daemon/worker/read/find_sources.hpp"
 #include "daemon/worker/read/opened_sources.hpp"
 #include "daemon/worker/read/source.hpp"
 #include "scratch.hpp"

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/request/option_mark.hpp"
+#include "common/request/option_text.hpp"
 
 using namespace nodestage;
 

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "common/talk/summary.hpp"
-#include "daemon/root/held/output_lines.hpp"
+#include "daemon/root/held/hold.hpp"
 
 using namespace nodestage;
 

@@ -7,7 +7,6 @@
 #include <new>
 #include <thread>
 
-#include "daemon/worker/write/seen_names.hpp"
 #include "daemon/worker/write/tree_writer.hpp"
 #include "piece_run.hpp"
 

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "common/text/duration.hpp"
 #include "common/text/parsing.hpp"
 
 using namespace nodestage;

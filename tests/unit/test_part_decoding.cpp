@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "daemon/worker/decode/part_decoding.hpp"
+#include "daemon/worker/decode/start_decoding.hpp"
 
 using namespace nodestage;
 

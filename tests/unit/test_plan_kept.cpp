@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "cli/plan/plan_kept.hpp"
+#include "cli/plan/plan.hpp"
 #include "common/request/submission.hpp"
 #include "daemon/worker/share/identify.hpp"
 #include "fake_daemon.hpp"

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/os/local_user.hpp"
 #include "common/os/posix_acl.hpp"
 #include "scratch.hpp"

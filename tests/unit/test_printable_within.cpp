@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/text/printable_within.hpp"
+#include "common/text/human.hpp"
 
 using namespace nodestage;
 

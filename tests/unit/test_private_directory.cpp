@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "cli/base/private_directory.hpp"
-#include "common/os/child_process.hpp"
+#include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "scratch.hpp"
 

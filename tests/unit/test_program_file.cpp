@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <fstream>
 
-#include "cli/run/program_file.hpp"
+#include "cli/run/run_order.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/talk/progress_printer.hpp"
+#include "common/talk/task_voice.hpp"
 #include "tests/unit/sizes.hpp"
 #include "texts.hpp"
 

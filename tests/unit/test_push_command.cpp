@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/base/push_directory.hpp"
-#include "cli/base/worker_watch.hpp"
+#include "cli/base/private_directory.hpp"
+#include "cli/base/worker_child.hpp"
 #include "cli/push/push.hpp"
-#include "cli/run/timed_pushes.hpp"
+#include "cli/run/run_order.hpp"
 #include "common/os/file.hpp"
 #include "fake_daemon.hpp"
 #include "scratch.hpp"

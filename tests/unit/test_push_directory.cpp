@@ -11,8 +11,8 @@
 #include <iterator>
 #include <string>
 
-#include "cli/base/push_directory.hpp"
-#include "common/os/child_process.hpp"
+#include "cli/base/private_directory.hpp"
+#include "common/os/child.hpp"
 #include "scratch.hpp"
 
 namespace fs = std::filesystem;

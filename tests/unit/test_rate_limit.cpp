@@ -2,8 +2,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/os/fd.hpp"
-#include "daemon/worker/budget/rate_limit.hpp"
+#include "common/os/file.hpp"
+#include "daemon/worker/budget/meter.hpp"
 
 using namespace nodestage;
 

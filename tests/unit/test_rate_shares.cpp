@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/wire/status_file.hpp"
-#include "daemon/root/tasks/rate_shares.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

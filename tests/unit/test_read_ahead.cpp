@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "daemon/worker/read/source_blocks.hpp"
+#include "daemon/worker/read/read_ahead.hpp"
 #include "decode_run.hpp"
 
 using namespace nodestage;

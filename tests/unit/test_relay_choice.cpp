@@ -1,7 +1,7 @@
 // The choice between one read for all nodes and a read on each, by figures.
 #include <doctest/doctest.h>
 
-#include "daemon/worker/relay/relay_choice.hpp"
+#include "daemon/worker/relay/slot_feed.hpp"
 #include "tests/unit/sizes.hpp"
 
 using namespace nodestage;

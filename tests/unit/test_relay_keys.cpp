@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/wire/hkdf.hpp"
-#include "daemon/worker/relay/relay_keys.hpp"
+#include "daemon/worker/relay/sealed_stream.hpp"
 #include "hex.hpp"
 
 using namespace nodestage;

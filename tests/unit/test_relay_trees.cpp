@@ -6,7 +6,7 @@
 
 #include "common/os/mounts.hpp"
 #include "daemon/worker/piece/tree_stream.hpp"
-#include "daemon/worker/spool/relayed_tree.hpp"
+#include "daemon/worker/spool/item_relay.hpp"
 #include "relay_run.hpp"
 #include "tree_records.hpp"
 

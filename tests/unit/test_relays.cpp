@@ -4,9 +4,9 @@
 
 #include <set>
 
+#include "common/wire/peer_note.hpp"
 #include "common/wire/relay_board.hpp"
-#include "common/wire/relay_plan.hpp"
-#include "daemon/root/relay/relay_chains.hpp"
+#include "daemon/root/relay/relays.hpp"
 #include "job_site.hpp"
 
 using namespace nodestage;

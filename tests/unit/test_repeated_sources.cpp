@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/root/table/repeated_sources.hpp"
+#include "daemon/root/table/job_table.hpp"
 #include "sharing_site.hpp"
 #include "texts.hpp"
 

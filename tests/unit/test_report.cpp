@@ -4,9 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "cli/report/report_origin.hpp"
 #include "cli/report/report_page.hpp"
-#include "cli/report/report_phases.hpp"
 #include "cli/report/report_table.hpp"
 #include "cli/report/time_scale.hpp"
 #include "scratch.hpp"

@@ -5,9 +5,7 @@
 
 #include "cli/base/job_id.hpp"
 #include "cli/base/node_jobs.hpp"
-#include "cli/base/pieces.hpp"
 #include "cli/report/report_nodes.hpp"
-#include "cli/report/report_pieces.hpp"
 #include "common/build_info.hpp"
 #include "texts.hpp"
 

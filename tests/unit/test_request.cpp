@@ -2,7 +2,7 @@
 
 #include "common/request/request.hpp"
 #include "common/text/path_names.hpp"
-#include "common/wire/shared_item.hpp"
+#include "common/wire/worker_order.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;

@@ -2,7 +2,6 @@
 
 #include <fstream>
 
-#include "daemon/worker/venv/requirement_reach.hpp"
 #include "daemon/worker/venv/requirements.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"

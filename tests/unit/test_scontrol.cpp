@@ -5,7 +5,6 @@
 #include <fstream>
 
 #include "daemon/root/slurm/scontrol.hpp"
-#include "daemon/root/slurm/slurm_question.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 

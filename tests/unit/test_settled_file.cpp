@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/os/fd.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
+#include "common/os/file.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 #include "scratch.hpp"
 #include "stage_out_job.hpp"
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/copy/shared_links.hpp"
+#include "daemon/worker/copy/copied_directories.hpp"
 
 using namespace nodestage;
 

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "common/os/child.hpp"
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/wire/peer_channel.hpp"
 #include "common/wire/wire.hpp"
 #include "daemon/root/nodes/signer.hpp"

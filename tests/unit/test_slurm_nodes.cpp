@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "cli/base/slurm_nodes.hpp"
+#include "cli/base/node_jobs.hpp"
 
 using namespace nodestage;
 

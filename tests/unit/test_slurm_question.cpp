@@ -1,8 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/root/slurm/job_memory.hpp"
-#include "daemon/root/slurm/slurm_question.hpp"
-#include "daemon/root/slurm/slurm_steps.hpp"
+#include "daemon/root/slurm/scontrol.hpp"
 
 using namespace nodestage;
 

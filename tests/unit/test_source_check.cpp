@@ -2,7 +2,7 @@
 #include <fcntl.h>
 
 #include "common/os/file.hpp"
-#include "common/request/source_check.hpp"
+#include "common/request/request_warnings.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -6,8 +6,7 @@
 #include <atomic>
 #include <string>
 
-#include "common/os/fd.hpp"
-#include "daemon/worker/budget/allowance.hpp"
+#include "common/os/file.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "scratch.hpp"
 #include "stage_run.hpp"

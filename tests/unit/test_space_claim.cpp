@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/wire/status_file.hpp"
 #include "hex.hpp"
 

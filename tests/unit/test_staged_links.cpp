@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "common/os/wall_clock.hpp"
-#include "daemon/worker/out/measure.hpp"
+#include "daemon/worker/out/job_output.hpp"
 #include "job_links.hpp"
 #include "stage_out_job.hpp"
 

@@ -7,9 +7,8 @@
 #include <csignal>
 #include <fstream>
 
-#include "cli/status/status_end.hpp"
 #include "cli/status/status_table.hpp"
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/talk/summary.hpp"
 #include "scratch.hpp"
 #include "status_sample.hpp"

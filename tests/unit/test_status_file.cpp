@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/wire/status_file.hpp"
 #include "hex.hpp"
 

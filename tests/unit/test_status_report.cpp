@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/status/status_report.hpp"
+#include "cli/status/status_nodes.hpp"
 #include "common/wire/job_state.hpp"
 #include "status_sample.hpp"
 

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "common/request/option_text.hpp"
-#include "common/request/target_check.hpp"
+#include "common/request/request_warnings.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "common/request/option_text.hpp"
-#include "common/request/target_writers.hpp"
+#include "common/request/request_warnings.hpp"
 
 using namespace nodestage;
 

@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "daemon/root/jobs/time_limits.hpp"
+#include "daemon/root/jobs/credits.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "cli/base/time_text.hpp"
+#include "cli/base/grid.hpp"
 
 using namespace nodestage;
 

@@ -9,7 +9,7 @@
 #include <new>
 #include <thread>
 
-#include "cli/pack/tree_total.hpp"
+#include "cli/pack/pack_directory.hpp"
 #include "common/os/file.hpp"
 #include "scratch.hpp"
 

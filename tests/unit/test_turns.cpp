@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "daemon/root/table/turns.hpp"
+#include "daemon/root/table/records.hpp"
 
 using namespace nodestage;
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "common/request/venv_environment.hpp"
+#include "common/request/job_environment.hpp"
 #include "plugin/submit_environment.hpp"
 #include "scratch.hpp"
 

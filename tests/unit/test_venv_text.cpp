@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/venv/venv_facts.hpp"
+#include "daemon/worker/venv/venv_python.hpp"
 #include "daemon/worker/venv/venv_text.hpp"
 
 using namespace nodestage;

@@ -3,7 +3,6 @@
 
 #include <regex>
 
-#include "cli/doctor/kernel_features.hpp"
 #include "cli/doctor/version_text.hpp"
 #include "common/build_info.hpp"
 #include "texts.hpp"

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/root/tasks/worker_orders.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
 
 using namespace nodestage;
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/tree/file_sink.hpp"
 #include "zip_bytes.hpp"
 

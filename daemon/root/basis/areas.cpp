@@ -11,9 +11,8 @@
 
 #include <random>
 
-#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
-#include "common/os/only_owner.hpp"
+#include "common/os/posix_acl.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {

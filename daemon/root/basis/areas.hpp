@@ -5,10 +5,10 @@
 //     status/<job>.<restart>.<task>   what workers report (common/wire/status_file.hpp)
 //     status/<job>.<restart>.answer   the daemon's answers to them (common/wire/space_claim.hpp)
 //     status/<job>.<restart>.delivered   their list of deliveries (k_worker_delivered_fd)
-//     status/<job>.<restart>.plan     for the relay worker (common/wire/relay_plan.hpp)
+//     status/<job>.<restart>.plan     for the relay worker (common/wire/peer_note.hpp)
 //     trash/<uid>.<gid>.<n>           trees that wait for removal
 //     hold/<job>.<restart>/           trees whose stage-out failed or continues in the background
-//   ROOT/.nodestage-cache/       0711, root's: shared items (common/wire/shared_item.hpp)
+//   ROOT/.nodestage-cache/       0711, root's: shared items (common/wire/worker_order.hpp)
 //
 // All of it is on one file system, so that every move is one rename. What jobs have in memory is on
 // another one, memory.path:
@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 
 namespace nodestage {

@@ -19,8 +19,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/os/child_process.hpp"
-#include "common/os/fd.hpp"
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
 #include "daemon/root/basis/loop.hpp"
 
 namespace nodestage {

@@ -1,6 +1,8 @@
 // Job: what the daemon knows of one run of one Slurm job on this node, and the job's journal entry.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,12 +13,16 @@
 #include "common/wire/node_report.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/protocol.hpp"
-#include "common/wire/shared_item.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/root/basis/areas.hpp"
-#include "daemon/root/basis/process_mark.hpp"
 
 namespace nodestage {
+
+// How a process of an earlier daemon is found again. Its pid may be reused by now.
+struct ProcessMark {
+  pid_t pid = 0;
+  std::uint64_t start_ticks = 0;  // field 22 of /proc/PID/stat
+};
 
 // About results that could not be delivered. Times are seconds since 1970, so that they keep their
 // meaning across a restart of the daemon or the node.

@@ -11,8 +11,6 @@
 #include <cstdlib>
 
 #include "common/text/human.hpp"
-#include "common/text/printable_within.hpp"
-#include "daemon/root/basis/log_limit.hpp"
 #include "daemon/root/basis/service_manager.hpp"
 
 namespace nodestage {
@@ -132,4 +130,57 @@ void write(Level level, const Subject& subject, std::string_view text) {
 }
 
 }  // namespace log
+
+using namespace std::chrono_literals;
+
+// Forgets the users whose minute is over, when a further one comes.
+LogLimit::Minute& LogLimit::minute_of(uid_t user, Weight weight, Moment now) {
+  const std::pair key{user, weight};
+  if (minutes_.count(key) == 0)
+    std::erase_if(minutes_, [&](const auto& item) {
+      return item.second.left_out == 0 && now - item.second.begun >= 1min;
+    });
+  return minutes_.try_emplace(key, Minute{now}).first->second;
+}
+
+LogLimit::Verdict LogLimit::ask(uid_t user, Weight weight, std::size_t bytes, Moment now) {
+  Minute& minute = minute_of(user, weight, now);
+  Verdict verdict;
+  if (now - minute.begun >= 1min) {
+    verdict.left_out = minute.left_out;
+    minute = {now};
+  }
+  verdict.is_admitted = minute.bytes + bytes <= k_log_bytes_a_minute;
+  verdict.is_admitted ? minute.bytes += bytes : ++minute.left_out;
+  return verdict;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr unsigned k_lines_a_period = 20;
+constexpr std::chrono::seconds k_period{10};
+
+struct Period {
+  Clock::time_point begun{};
+  unsigned written = 0;
+  unsigned silent = 0;
+};
+
+}  // namespace
+
+void log_refusal(const std::string& who, const std::string& what) {
+  static Period period;  // the daemon has one thread
+  if (Clock::now() - period.begun >= k_period) {
+    if (period.silent > 0) log::warn("{} more refusals were not logged", period.silent);
+    period = {Clock::now(), 0, 0};
+  }
+  if (++period.written > k_lines_a_period) {
+    ++period.silent;
+    return;
+  }
+  log::warn("{}: refused: {}", printable(who), printable(what));
+}
+
 }  // namespace nodestage

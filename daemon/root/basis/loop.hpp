@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 
 namespace nodestage {

@@ -1,10 +1,11 @@
 // Flow: the life of a job on this node, as one table. An owner does a step and reports a fact
-// (job_events.hpp); the first row for that fact whose condition holds has the next step. A daemon
-// that starts reads the fact from what the last one has left (known_of()) and goes on from there by
+// (JobEvents); the first row for that fact whose condition holds has the next step. A daemon that
+// starts reads the fact from what the last one has left (known_of()) and goes on from there by
 // the same table. Nothing here does anything: every function depends on its arguments only.
 #pragma once
 
 #include "common/enum_range.hpp"
+#include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/job.hpp"
 
 namespace nodestage {
@@ -167,5 +168,19 @@ enum class Left {
 
 // The latest that is known of a job which the last daemon had.
 [[nodiscard]] Fact known_of(const JobRecord& record, Left left);
+
+// JobEvents: what the owners of a job's parts report. Jobs implements it, looks the next step up in
+// the table, and starts it. A call may forget the job: it has the job's key, it comes last, and the
+// caller does not use the job's record afterwards.
+class JobEvents {
+ public:
+  // A step is done, or something has come that the table has rows for.
+  virtual void done(const JobKey& key, Fact fact) = 0;
+  // It was decided for all nodes whether the job runs; the journal does not know it yet.
+  virtual void decided(const JobKey& key) = 0;
+
+ protected:
+  ~JobEvents() = default;
+};
 
 }  // namespace nodestage

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "daemon/root/basis/refusal_log.hpp"
+#include "daemon/root/basis/log.hpp"
 
 namespace nodestage {
 namespace {

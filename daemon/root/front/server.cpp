@@ -10,7 +10,6 @@
 
 #include "common/wire/daemon_client.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/basis/refusal_log.hpp"
 #include "daemon/root/front/requests.hpp"
 
 namespace nodestage {

@@ -83,4 +83,24 @@ std::string outputs_refusal(const std::vector<HeldTree>& held, const std::string
 // The same where they could not be kept, because the site mounts the job directory `path`.
 std::string unkept_refusal(const std::string& path, const std::string& node);
 
+// What a job's output says of its results. Pure functions; the texts are printable and have one
+// line each. JobOutput appends them.
+
+// After the job's stage-out: a line for each output that was delivered or not, and one if
+// deliveries had failed while the job ran. Of a job of several nodes, only the first one says that
+// there was nothing to deliver.
+std::vector<std::string> result_lines(const JobRecord& record, const WorkerStatus& status);
+
+// The same for results that are held now, with how to fetch them. `cause`: for a status that does
+// not say why.
+std::vector<std::string> held_lines(const JobRecord& record, const WorkerStatus& status,
+                                    const std::string& cause);
+
+// What became of results that were held. `parting`: why they left; "": they are delivered.
+std::vector<std::string> released_lines(const WorkerStatus& status, const std::string& parting);
+
+// The same for results that are lost now.
+std::vector<std::string> lost_lines(const JobRecord& record, const WorkerStatus& status,
+                                    const std::string& cause, Loss loss);
+
 }  // namespace nodestage

@@ -10,8 +10,7 @@
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
-#include "daemon/root/table/reply.hpp"
-#include "daemon/root/table/turns.hpp"
+#include "daemon/root/table/records.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {

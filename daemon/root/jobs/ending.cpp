@@ -8,7 +8,6 @@
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/held/hold.hpp"
-#include "daemon/root/held/output_lines.hpp"
 
 namespace nodestage {
 namespace {

@@ -1,7 +1,7 @@
 // Jobs: what happens to each job of this node, from its prolog to the last trace of it. Each part
 // of that has an owner; Jobs makes them, gives each request to the one it concerns, and passes on
-// what they report (job_events.hpp) to the owner that comes next (flow.hpp). The states of a job
-// and their order are in job_table.hpp.
+// what they report to the owner that comes next (flow.hpp). The states of a job and their order are
+// in job_table.hpp.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,6 @@
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache.hpp"
 #include "daemon/root/flow/flow.hpp"
-#include "daemon/root/flow/job_events.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/jobs/credits.hpp"
 #include "daemon/root/jobs/ending.hpp"
@@ -30,16 +29,14 @@
 #include "daemon/root/nodes/peers.hpp"
 #include "daemon/root/push/pushes.hpp"
 #include "daemon/root/relay/relays.hpp"
-#include "daemon/root/slurm/slurm_question.hpp"
+#include "daemon/root/slurm/scontrol.hpp"
 #include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
 #include "daemon/root/table/records.hpp"
-#include "daemon/root/table/reply.hpp"
 #include "daemon/root/tasks/job_output.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
-#include "daemon/root/tasks/notices.hpp"
 #include "daemon/root/tasks/space_desk.hpp"
 #include "daemon/root/tasks/trash.hpp"
 #include "daemon/root/workers/workers.hpp"
@@ -130,7 +127,7 @@ class Jobs final : private JobEvents {
   void stop(JobRecord& record);
   void forget(JobRecord& record);
 
-  // jobs_recovery.cpp: after a restart of the daemon
+  // jobs.cpp: after a restart of the daemon
   void take_over(JobRecord& record);
   [[nodiscard]] bool is_given_on(const JobRecord& record) const;
   void remove_from_memory();

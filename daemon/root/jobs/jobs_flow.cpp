@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/held/output_lines.hpp"
+#include "daemon/root/held/hold.hpp"
 #include "daemon/root/jobs/jobs.hpp"
 
 namespace nodestage {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/slurm/slurm_steps.hpp"
+#include "daemon/root/slurm/scontrol.hpp"
 
 namespace nodestage {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "common/settings/config.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/slurm/slurm_question.hpp"
+#include "daemon/root/slurm/scontrol.hpp"
 #include "daemon/root/table/job_table.hpp"
 
 namespace nodestage {

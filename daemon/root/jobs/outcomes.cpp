@@ -4,7 +4,7 @@
 
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/jobs/peer_texts.hpp"
+#include "daemon/root/jobs/peer_talk.hpp"
 
 namespace nodestage {
 namespace {
@@ -76,6 +76,98 @@ void Outcomes::report_refusal(const Begin& begin, const std::string& what, unsig
                      report_refusal(begin, what, tries - 1);
                    });
                  });
+}
+
+// PeerTalk: which nodes are silent, and what follows.
+
+// On the first node.
+void PeerTalk::watch_others(JobRecord& record) {
+  const JobKey key = record.key();
+  Talk& talk = talks_[key];
+  if (!talk.barrier) return;
+  const auto now = at_.loop.now();
+  talk.barrier->take(record.begin.node, own_state(record), now);
+  const Barrier::Limits limits{std::chrono::seconds(at_.config.peer.begin_wait_s),
+                               silence_of(record, at_.config)};
+  for (const std::string& late : talk.barrier->overdue(now, limits)) {
+    at_.peers.probe(late, [this, key](const std::string& node, const PeerFault& fault) {
+      judge(key, node, fault);
+    });
+  }
+  if (const Verdict verdict = talk.barrier->verdict(); verdict != Verdict::open)
+    return decide(record, verdict, talk.barrier->text());
+  if (now < talk.next_note) return;
+  talk.next_note = now + note_interval(record);
+  send_to_nodes(record, talk.barrier->listeners());
+}
+
+// A node has been silent for too long; `fault` is what a probe of its port has shown.
+void PeerTalk::judge(const JobKey& key, const std::string& node, const PeerFault& fault) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr || at_.peers.off()) return;
+  Talk& talk = talks_[key];
+  if (!talk.barrier || !talk.barrier->is_asked_after(node)) return;  // it has spoken meanwhile
+  if (fault.where == PeerFault::Where::here) return talk.barrier->ask_again(node, at_.loop.now());
+  const std::string cause =
+      why_silent(record->begin, talk.barrier->has_begun(node), fault.text, at_.config);
+  log::warn(about(*record), "node {} {}", printable(node), cause);
+  const bool fails = at_.config.peer.on_missing == OnMissing::fail;
+  fails ? talk.barrier->fail(node, cause + submit_again(node))
+        : talk.barrier->leave_out(node, cause);
+  watch_others(*record);
+}
+
+// On the other nodes.
+void PeerTalk::watch_first(JobRecord& record) {
+  const JobKey key = record.key();
+  Talk& talk = talks_[key];
+  const auto now = at_.loop.now();
+  const bool listens = record.state == JobState::ready && is_awaited_(key);
+  if (listens && !talk.listening) {
+    talk.listening = now;
+    talk.next_note = now;  // the first node must know at once
+  } else if (!listens) {
+    talk.listening.reset();
+  }
+  if (now >= talk.next_note) report(record);
+  if (!listens || talk.asked_after) return;
+  const auto limit = talk.heard ? silence_of(record, at_.config)
+                                : std::chrono::seconds(at_.config.peer.begin_wait_s);
+  if (now - std::max(*talk.listening, talk.heard.value_or(*talk.listening)) < limit) return;
+  talk.asked_after = true;
+  at_.peers.probe(record.begin.first_node, [this, key](const std::string&, const PeerFault& fault) {
+    judge_first(key, fault);
+  });
+}
+
+void PeerTalk::judge_first(const JobKey& key, const PeerFault& fault) {
+  JobRecord* record = at_.table.find(key);
+  if (record == nullptr || record->verdict != Verdict::open) return;
+  Talk& talk = talks_[key];
+  if (!talk.asked_after) return;
+  if (fault.where == PeerFault::Where::here) {
+    talk.asked_after = false;
+    talk.listening = at_.loop.now();
+    return;
+  }
+  const std::string cause = why_first_is_silent(
+      record->begin, fault.text.empty() ? talk.send_fault : fault.text, at_.config);
+  const bool fails = at_.config.peer.on_missing == OnMissing::fail;
+  fails ? decide(*record, Verdict::failed, cause + submit_again(record->begin.first_node))
+        : decide(*record, Verdict::ready, "going on without the others: " + cause);
+}
+
+// This node receives nothing, and that will not pass by itself.
+void PeerTalk::go_without_peers(JobRecord& record, const std::string& why) {
+  const std::string cause = "this node cannot hear the job's other nodes: " + why;
+  if (at_.config.peer.on_missing == OnMissing::proceed)
+    return decide(record, Verdict::ready, "going on without the others: " + cause);
+  const std::string& node = record.begin.node;
+  NodeNote note;
+  note.state = NodeState::failed;
+  note.cause = bounded(cause + submit_again(node));
+  if (!is_on_first_node(record)) send_report(record, note);
+  decide(record, Verdict::failed, "node " + printable(node) + ": " + note.cause);
 }
 
 }  // namespace nodestage

@@ -10,7 +10,7 @@
 #include "common/settings/config.hpp"
 #include "common/wire/peer_note.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/flow/job_events.hpp"
+#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"
 #include "daemon/root/nodes/peers.hpp"
 #include "daemon/root/table/job_table.hpp"

@@ -3,20 +3,24 @@
 // node that is silent is probed, and named. How the job ended: outcomes.hpp.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/settings/config.hpp"
 #include "common/wire/peer_note.hpp"
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/job.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/flow/job_events.hpp"
+#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/jobs/credits.hpp"
-#include "daemon/root/jobs/early_notes.hpp"
 #include "daemon/root/nodes/barrier.hpp"
 #include "daemon/root/nodes/peers.hpp"
 #include "daemon/root/relay/relays.hpp"
@@ -25,6 +29,49 @@
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
+
+// EarlyNotes: notes about jobs whose prolog has not run here yet. The newest of each node is kept,
+// within bounds: what nodestage-peer passes on should be from root of another node, but can be
+// forged.
+class EarlyNotes {
+ public:
+  explicit EarlyNotes(const Loop& loop) : loop_(loop) {}
+
+  void keep(const PeerNote& note);
+  // Returns those of a job, and no longer keeps them.
+  std::vector<PeerNote> take(const JobKey& key);
+
+ private:
+  struct Early {
+    PeerNote note;
+    std::size_t bytes = 0;
+    Clock::time_point came{};
+  };
+  void drop_old();
+
+  const Loop& loop_;
+  std::map<std::pair<JobKey, std::string>, Early> notes_;  // by sender
+  std::size_t bytes_ = 0;
+};
+
+// Messages to users about the other nodes of their job, and how often its nodes send notes. Pure.
+
+// Returns the time between two notes of one node while nothing happens: it is longer in a large
+// job, so that its first node gets at most a hundred each second (from 3,000 nodes on: n / 30).
+std::chrono::milliseconds note_interval(const JobRecord& record);
+// Returns how long a node may be silent.
+std::chrono::seconds silence_of(const JobRecord& record, const Config& config);
+
+// Returns as much of a text as fits into a note.
+std::string bounded(const std::string& text);
+// Returns what to do about that node; it follows a cause.
+std::string submit_again(const std::string& node);
+// Returns why a node is silent, as far as a probe of its port has shown: `fault`, "" when it
+// listens.
+std::string why_silent(const Begin& begin, bool has_begun, const std::string& fault,
+                       const Config& config);
+// Returns why the job's first node gives no verdict.
+std::string why_first_is_silent(const Begin& begin, const std::string& fault, const Config& config);
 
 class PeerTalk {
  public:

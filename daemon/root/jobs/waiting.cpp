@@ -4,9 +4,103 @@
 #include <utility>
 
 #include "common/talk/summary.hpp"
+#include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
 #include "daemon/root/push/push_plan.hpp"
 
 namespace nodestage {
+namespace {
+
+constexpr std::string_view k_variable = "NODESTAGE_DATASET";
+constexpr std::size_t k_max_text_bytes = 32 * 1024;
+
+// A name as a record has it.
+std::string as_field(std::string name) {
+  name.resize(std::min(name.size(), sizeof ItemRecord::name - 1));
+  return name;
+}
+
+std::string as_path(std::string_view name, const std::string& directory) {
+  while (name.size() > 1 && name.ends_with('/')) name.remove_suffix(1);
+  return name.starts_with('/') ? std::string(name) : directory + "/" + std::string(name);
+}
+
+struct Known {
+  std::string name;
+  std::string destination;
+};
+
+// The items that `name` means.
+std::vector<std::size_t> find(const std::vector<Known>& items, const std::string& name,
+                              const std::string& directory) {
+  std::vector<std::size_t> found;
+  const auto take = [&](auto means) {
+    for (std::size_t i = 0; found.empty() && i < items.size(); ++i)
+      if (means(items[i])) found.push_back(i);
+    return !found.empty();
+  };
+  const std::string variable = variable_name(name);
+  if (variable.empty()) return found;
+  if (take([&, full = as_field(variable)](const Known& item) { return item.name == full; }))
+    return found;
+  const std::string prefix = std::string(k_variable) + "_";
+  if (variable.starts_with(prefix) && take([&, rest = as_field(variable.substr(prefix.size()))](
+                                               const Known& item) { return item.name == rest; }))
+    return found;
+  if (variable == k_variable && !items.empty()) return {0};
+  take(
+      [&, path = as_path(name, directory)](const Known& item) { return item.destination == path; });
+  return found;
+}
+
+}  // namespace
+
+Awaited choose_awaited(const WorkerStatus& status, const std::vector<std::string>& names,
+                       const std::string& directory) {
+  if (names.empty()) return {status, {}};
+  std::vector<Known> items;
+  items.reserve(status.items.size());
+  for (const ItemRecord& item : status.items)
+    items.push_back({field_text(item.name), field_text(item.destination)});
+  std::vector<bool> is_meant(items.size());
+  Awaited awaited;
+  for (const std::string& name : names) {
+    const auto found = find(items, name, directory);
+    for (const std::size_t i : found) is_meant[i] = true;
+    if (found.empty()) awaited.unknown.push_back(name);
+  }
+  awaited.status.phase = status.phase;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (is_meant[i]) awaited.status.items.push_back(status.items[i]);
+  return awaited;
+}
+
+bool all_ended(const WorkerStatus& status) {
+  return std::none_of(status.items.begin(), status.items.end(), is_unfinished);
+}
+
+std::string failures(const WorkerStatus& status, Optional optional, const std::string& fault) {
+  std::string text;
+  for (const ItemRecord& item : status.items) {
+    const bool failed = state_of(item) == ItemState::failed;
+    const bool left_out = optional == Optional::is_left_out && (item.flags & k_item_optional) != 0;
+    if (left_out || (!failed && (fault.empty() || !is_unfinished(item)))) continue;
+    const std::string note = failed ? field_text(item.note) : fault;
+    const std::string line = "dataset '" + printable(field_text(item.name)) +
+                             "': " + (note.empty() ? "failed" : printable(note, Newlines::keep));
+    if (text.size() + line.size() > k_max_text_bytes) return text + "\n(and more)";
+    text += (text.empty() ? "" : "\n") + line;
+  }
+  return text;
+}
+
+std::string dataset_names(const WorkerStatus& status) {
+  std::string text;
+  for (const ItemRecord& item : status.items)
+    text += (text.empty() ? "" : ", ") + printable(field_text(item.name));
+  return text;
+}
+
 namespace {
 
 constexpr std::uint32_t k_smallest_interval_ms = 100;
@@ -234,6 +328,65 @@ std::string Waiting::others_text(const JobRecord& record, WaitScope scope,
   const std::string others = scope == WaitScope::all ? at_.talk.line(record) : "";
   if (!text.empty() && !others.empty()) text += "; ";
   return text + others;
+}
+
+// What a process of the job waits for: datasets, by name or all.
+
+namespace {
+
+constexpr std::size_t k_max_list_bytes = 16 * 1024;  // two of them go into one message
+
+Refused unknown_names(const std::vector<std::string>& unknown, const WorkerStatus& status) {
+  std::string text;
+  for (const std::string& name : unknown)
+    text += (text.empty() ? "'" : ", '") + printable(name) + "'";
+  text = shortened(text, k_max_list_bytes);
+  const std::string known = shortened(dataset_names(status), k_max_list_bytes);
+  return {RefusalReason::unknown_name,
+          "the job has no dataset " + text +
+              (known.empty() ? "; it has none at all" : "; those it has: " + known)};
+}
+
+}  // namespace
+
+// The answer, if there is one yet. While the job still stages, the list can be incomplete and the
+// name of a dataset still a guess: then only names that are known have one.
+std::optional<Message> Waiting::word_on(const JobRecord& record,
+                                        const std::vector<std::string>& names) const {
+  const bool is_ready = record.state == JobState::ready;
+  if (!is_ready && (record.state != JobState::staging || names.empty())) return {};
+  const WorkerStatus status = status_of(record);
+  const bool is_lost = is_ready && !at_.workers.is_working(record.key(), WorkerTask::stage) &&
+                       !record.begin.request.empty();
+  if (status.phase == WorkerPhase::none && !record.begin.request.empty()) {
+    if (!is_lost) return {};
+    return Failed{"what became of the staging is not known on this node", {}};
+  }
+  const Awaited awaited = choose_awaited(status, names, at_.files.path(record));
+  if (!awaited.unknown.empty()) {
+    if (!is_ready) return {};
+    return unknown_names(awaited.unknown, status);
+  }
+  std::string fault;
+  if (is_lost) {
+    fault = at_.staging.async_fault(record.key());
+    if (fault.empty()) fault = "the staging process ended before it was staged";
+    fault += "\nSubmit again; if it happens again, tell your administrators.";
+  }
+  const std::string failed =
+      failures(awaited.status, names.empty() ? Optional::is_left_out : Optional::counts, fault);
+  if (!failed.empty()) return Failed{failed, {}};
+  if (!all_ended(awaited.status)) return {};
+  return Ready{{}, told_lines(awaited.status)};
+}
+
+Progress Waiting::progress_on(const JobRecord& record,
+                              const std::vector<std::string>& names) const {
+  const WorkerStatus status = status_of(record);
+  const Awaited awaited = choose_awaited(status, names, at_.files.path(record));
+  Progress progress = progress_of(awaited.status, Counted::all);
+  if (status.phase == WorkerPhase::ready) progress.phase = ProgressPhase::staging;
+  return progress;
 }
 
 }  // namespace nodestage

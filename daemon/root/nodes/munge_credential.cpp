@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "daemon/root/nodes/credential.hpp"
+#include "daemon/root/nodes/signer.hpp"
 
 namespace nodestage {
 namespace {

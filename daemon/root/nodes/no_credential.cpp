@@ -1,5 +1,5 @@
 // In a build without MUNGE.
-#include "daemon/root/nodes/credential.hpp"
+#include "daemon/root/nodes/signer.hpp"
 
 namespace nodestage {
 

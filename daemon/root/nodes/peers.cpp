@@ -9,9 +9,8 @@
 #include "common/text/human.hpp"
 #include "daemon/root/basis/connection_closer.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/basis/refusal_log.hpp"
 #include "daemon/root/nodes/signer.hpp"
-#include "daemon/root/workers/privileges.hpp"
+#include "daemon/root/workers/worker_process.hpp"
 
 namespace nodestage {
 namespace {

@@ -14,9 +14,8 @@
 #include "common/wire/peer_channel.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/wire.hpp"
-#include "daemon/root/nodes/credential.hpp"
 #include "daemon/root/nodes/key_credentials.hpp"
-#include "daemon/root/workers/privileges.hpp"
+#include "daemon/root/workers/worker_process.hpp"
 
 namespace nodestage {
 namespace {

@@ -10,14 +10,26 @@
 // On k_signer_fd, with nodestage-peer: common/wire/peer_channel.hpp.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "common/result.hpp"
-#include "daemon/root/nodes/cluster_keys.hpp"
+#include "daemon/root/nodes/key_credentials.hpp"
 
 namespace nodestage {
+
+// Makes MUNGE's credential for a note to another node. A build without MUNGE (NODESTAGE_MUNGE)
+// makes none; k_with_munge (common/build_info.hpp) says which one this is.
+
+// Makes a credential that only `uid` can decode and that shows the caller's uid. Waits for munged.
+// Faults are for an administrator.
+Result<std::string> make_credential(const std::string& payload, uid_t uid);
+
+// Makes one for the caller's own uid, and decodes it.
+Status try_munge();
 
 struct SignRequest {
   std::uint64_t id = 0;

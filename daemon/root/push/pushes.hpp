@@ -15,15 +15,13 @@
 #include "common/wire/protocol.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/flow/job_events.hpp"
+#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/held/held_results.hpp"
-#include "daemon/root/push/push_answer.hpp"
 #include "daemon/root/push/push_plan.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
-#include "daemon/root/table/reply.hpp"
-#include "daemon/root/table/turns.hpp"
+#include "daemon/root/table/records.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {

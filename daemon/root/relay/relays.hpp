@@ -1,26 +1,61 @@
 // Relays: this node's part in passing on the sources of a job from node to node. Starts the relay
 // worker beside each staging worker of a job with several nodes, and learns from the job's first
-// node which node it gets its data from. On the first node it decides that, too (relay_chains.hpp).
+// node which node it gets its data from. On the first node it decides that, too.
 //
 // Nothing depends on it: where anything fails here, the staging worker reads the originals.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
+#include "common/result.hpp"
 #include "common/settings/config.hpp"
 #include "common/wire/peer_note.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/nodes/peers.hpp"
-#include "daemon/root/relay/relay_chains.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
+
+// RelayChains: decides on a job's first node from which node each other gets its data: from the one
+// that joined last. Pure, but for the keys.
+
+// A node whose relay worker listens.
+struct RelayLink {
+  std::string node;
+  std::string address;  // numeric; empty: the job's first node itself
+  std::uint16_t port = 0;
+};
+
+struct ChainPlace {
+  std::string key;                  // of the chain, k_relay_key_bytes
+  std::optional<RelayLink> before;  // none: the node reads the original
+};
+
+class RelayChains {
+ public:
+  // Gives a place to a relay worker that has started. With port 0 it does not listen, so no node
+  // gets anything from it. A node that joins again with the same port gets the same place; with
+  // another one, it stages again. A chain has at most `longest` nodes. Fails if no key can be made.
+  Result<ChainPlace> join(const RelayLink& link, std::uint64_t longest);
+  [[nodiscard]] bool has(const std::string& node) const { return joined_.contains(node); }
+
+ private:
+  struct Joined {
+    std::uint16_t port;
+    ChainPlace place;
+  };
+  std::map<std::string, Joined> joined_;  // by node
+  std::string key_;                       // of the chain that grows
+  std::uint64_t length_ = 0;
+  std::optional<RelayLink> last_;  // of that chain
+};
 
 // What a staging worker and a relay worker have in common; empty where there is none.
 struct RelayFiles {

@@ -6,11 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdlib>
+#include <limits>
+#include <string>
 
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "daemon/root/workers/privileges.hpp"
+#include "common/text/parsing.hpp"
+#include "daemon/root/workers/worker_process.hpp"
 
 namespace nodestage {
 namespace {
@@ -97,6 +102,143 @@ void Scontrol::end_child() {
   if (child_->pid_fd) loop_.forget(child_->pid_fd.get());
   loop_.forget(child_->output.get());
   child_.reset();
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 9> k_ended = {"COMPLETED", "CANCELLED", "FAILED",
+                                                     "TIMEOUT",   "NODE_FAIL", "PREEMPTED",
+                                                     "BOOT_FAIL", "DEADLINE",  "OUT_OF_MEMORY"};
+
+}  // namespace
+
+// Returns the line about this job. For an array's id, Slurm prints those of its other tasks, too.
+std::string_view line_about(std::uint32_t job, std::string_view output) {
+  const std::string begin = "JobId=" + std::to_string(job) + " ";
+  while (!output.empty()) {
+    const std::string_view line = output.substr(0, output.find('\n'));
+    if (line.starts_with(begin)) return line;
+    output.remove_prefix(std::min(line.size() + 1, output.size()));
+  }
+  return {};
+}
+
+std::string_view field_of(std::string_view line, std::string_view name) {
+  const std::size_t at = line.find(name);
+  if (at == std::string_view::npos) return {};
+  line.remove_prefix(at + name.size());
+  return line.substr(0, line.find(' '));
+}
+
+SlurmAnswer read_answer(const JobKey& run, std::string_view output) {
+  const std::string_view line = line_about(run.job, output);
+  if (line.empty()) {
+    if (output.find("JobId=") != std::string_view::npos) return SlurmAnswer::unclear;
+    const bool unknown = output.find("Invalid job id specified") != std::string_view::npos;
+    return unknown ? SlurmAnswer::gone : SlurmAnswer::none;
+  }
+  const std::string_view state = field_of(line, " JobState=");
+  std::string_view count = field_of(line, " Restarts=");
+  if (state.empty() || count.empty()) return SlurmAnswer::unclear;
+  // The count may already be that of the next run while epilogs of this one are still due.
+  if (state == "COMPLETING") return SlurmAnswer::here;
+  if (std::find(k_ended.begin(), k_ended.end(), state) != k_ended.end()) return SlurmAnswer::gone;
+  const auto restart = take_number<std::uint32_t>(count);
+  if (!restart) return SlurmAnswer::unclear;
+  return *restart > run.restart ? SlurmAnswer::gone : SlurmAnswer::here;
+}
+
+Status SlurmQuestion::ask(const JobKey& run, OnAnswer on_answer) {
+  return scontrol_.run({"--oneliner", "show", "job", std::to_string(run.job)},
+                       [run, on_answer = std::move(on_answer)](const Scontrol::Output& output) {
+                         const SlurmAnswer answer = read_answer(run, output.text);
+                         const bool too_long = output.succeeded && answer == SlurmAnswer::none;
+                         on_answer(too_long ? SlurmAnswer::unclear : answer);
+                       });
+}
+
+namespace {
+
+constexpr std::string_view k_title = "slurmstepd: [";
+
+// Slurm's step manager takes on its user's rights at times, but its real uid stays root.
+bool is_stepd_of_root(const std::string& process) {
+  const auto name = read_file(AT_FDCWD, process + "/comm", 64);
+  if (!name || *name != "slurmstepd\n") return false;
+  const auto status = read_file(AT_FDCWD, process + "/status", 16 * 1024);
+  return status && status->find("\nUid:\t0\t") != std::string::npos;
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> job_of_step(std::string_view command_line) {
+  if (!command_line.starts_with(k_title)) return {};
+  command_line.remove_prefix(k_title.size());
+  const auto job = take_number<std::uint32_t>(command_line);
+  return command_line.starts_with('.') ? job : std::nullopt;
+}
+
+std::set<std::uint32_t> jobs_with_steps() {
+  std::set<std::uint32_t> jobs;
+  auto processes = DirectoryStream::at(AT_FDCWD, "/proc");
+  while (const auto name = processes.next()) {
+    if (name->front() < '1' || name->front() > '9') continue;
+    const std::string process = std::string("/proc/").append(*name);
+    if (!is_stepd_of_root(process)) continue;
+    const auto line = read_file(AT_FDCWD, process + "/cmdline", 4096);
+    if (!line) continue;
+    if (const auto job = job_of_step(*line)) jobs.insert(*job);
+  }
+  return jobs;
+}
+
+namespace {
+
+constexpr double k_mebibyte = 1 << 20;
+
+// "200M", "1.50G"; MiB without a unit.
+std::uint64_t bytes_in(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || value < 0) return 0;
+  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  constexpr std::string_view k_units = "MGTP";
+  double times = unit.starts_with('K') ? k_mebibyte / 1024 : k_mebibyte;
+  for (const char known : k_units) {
+    if (unit.starts_with(known)) break;
+    if (!unit.empty() && k_units.find(unit.front()) != std::string_view::npos) times *= 1024;
+  }
+  const double bytes = value * times;
+  return bytes < 1e18 ? static_cast<std::uint64_t>(bytes) : 0;
+}
+
+}  // namespace
+
+std::uint64_t memory_of_job(std::uint32_t job, std::uint32_t cpus, std::string_view output) {
+  const std::string_view line = line_about(job, output);
+  if (const std::uint64_t node = bytes_in(field_of(line, " MinMemoryNode=")); node != 0)
+    return node;
+  return bytes_in(field_of(line, " MinMemoryCPU=")) * cpus;
+}
+
+void JobMemory::ask(std::uint32_t job, std::uint32_t cpus, OnAnswer on_answer) {
+  waiting_.push_back({job, cpus, std::move(on_answer)});
+  ask_next();
+}
+
+void JobMemory::ask_next() {
+  if (waiting_.empty() || scontrol_.busy()) return;
+  const Question question = std::move(waiting_.front());
+  waiting_.pop_front();
+  const Status asked =
+      scontrol_.run({"--oneliner", "show", "job", std::to_string(question.job)},
+                    [this, question](const Scontrol::Output& output) {
+                      question.on_answer(memory_of_job(question.job, question.cpus, output.text));
+                      ask_next();
+                    });
+  if (asked) return;
+  question.on_answer(0);
+  ask_next();
 }
 
 }  // namespace nodestage

@@ -5,15 +5,20 @@
 // nothing. Its time (slurm.answer_wait) and output are bounded. The daemon never waits for it.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "common/os/child_process.hpp"
-#include "common/os/fd.hpp"
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
 #include "common/settings/config.hpp"
+#include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/loop.hpp"
 
 namespace nodestage {
@@ -56,6 +61,74 @@ class Scontrol {
   Loop& loop_;
   const Config& config_;
   std::optional<Child> child_;
+};
+
+// SlurmQuestion: asks Slurm with scontrol whether a run of a job still exists.
+//
+// It asks as root: with PrivateData=jobs, Slurm gives other users the same answer about a running
+// job as about one that never existed.
+enum class SlurmAnswer {
+  gone,     // Slurm does not know this run any more, or reports that it has ended
+  here,     // it waits, runs, or is about to end: an epilog is still to come
+  unclear,  // an answer that shows neither, for instance because of a newline in a name
+  none,     // no answer, for instance from a controller that is down; the same for other jobs
+};
+
+// Reads what `scontrol --oneliner show job JOB` printed about `run`. Names in it come from users,
+// who can only deceive the daemon about their own job.
+SlurmAnswer read_answer(const JobKey& run, std::string_view output);
+
+// The line about this job of what scontrol printed, and a field of it, named as " Restarts=".
+std::string_view line_about(std::uint32_t job, std::string_view output);
+std::string_view field_of(std::string_view line, std::string_view name);
+
+class SlurmQuestion {
+ public:
+  using OnAnswer = std::function<void(SlurmAnswer)>;
+
+  SlurmQuestion(Loop& loop, const Config& config) : scontrol_(loop, config) {}
+
+  [[nodiscard]] bool busy() const { return scontrol_.busy(); }
+  // Call it only when not busy. on_answer is called once, from the loop.
+  Status ask(const JobKey& run, OnAnswer on_answer);
+
+ private:
+  Scontrol scontrol_;
+};
+
+// Finds the jobs that have a step on this node, by their slurmstepd processes alone.
+
+// Returns the job of a slurmstepd with a command line such as "slurmstepd: [12.batch]".
+std::optional<std::uint32_t> job_of_step(std::string_view command_line);
+
+// Counts only processes of root. Never blocks on a user's process: it reads only its name.
+std::set<std::uint32_t> jobs_with_steps();
+
+// JobMemory: asks Slurm with scontrol how much memory a job may use on a node.
+
+// Reads what `scontrol --oneliner show job JOB` printed: MinMemoryNode, or MinMemoryCPU for each of
+// that many CPUs. In bytes; 0: it says neither, or the job has all memory of the node.
+std::uint64_t memory_of_job(std::uint32_t job, std::uint32_t cpus, std::string_view output);
+
+class JobMemory {
+ public:
+  using OnAnswer = std::function<void(std::uint64_t bytes)>;
+
+  JobMemory(Loop& loop, const Config& config) : scontrol_(loop, config) {}
+
+  // on_answer is called once, from the loop or from here; with 0 if Slurm does not answer.
+  void ask(std::uint32_t job, std::uint32_t cpus, OnAnswer on_answer);
+
+ private:
+  struct Question {
+    std::uint32_t job;
+    std::uint32_t cpus;
+    OnAnswer on_answer;
+  };
+  void ask_next();
+
+  Scontrol scontrol_;
+  std::deque<Question> waiting_;
 };
 
 }  // namespace nodestage

@@ -12,7 +12,7 @@
 #include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/slurm/job_memory.hpp"
+#include "daemon/root/slurm/scontrol.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 

@@ -1,4 +1,4 @@
-// Sharing: what a job does with its shared items (common/wire/shared_item.hpp), from its wish to
+// Sharing: what a job does with its shared items (common/wire/worker_order.hpp), from its wish to
 // the moment when what it staged is kept for others.
 //
 // The first job that lacks an entry leads: it stages the item, and others that want the same wait
@@ -28,7 +28,7 @@
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
-#include "daemon/root/table/turns.hpp"
+#include "daemon/root/table/records.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {

@@ -8,7 +8,7 @@
 #include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/flow/job_events.hpp"
+#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/relay/relays.hpp"
 #include "daemon/root/staging/first_steps.hpp"
@@ -17,7 +17,6 @@
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
-#include "daemon/root/table/repeated_sources.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 #include "daemon/root/tasks/space_desk.hpp"
 

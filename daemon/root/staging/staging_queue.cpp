@@ -4,6 +4,52 @@
 
 namespace nodestage {
 
+void FairQueue::push(const JobKey& job, std::uint32_t uid) {
+  const auto is_job = [&job](const Waiting& waiting) { return waiting.job == job; };
+  if (std::none_of(jobs_.begin(), jobs_.end(), is_job)) jobs_.push_back({job, uid});
+}
+
+void FairQueue::erase(const JobKey& job) {
+  std::erase_if(jobs_, [&job](const Waiting& waiting) { return waiting.job == job; });
+}
+
+std::optional<JobKey> FairQueue::next(const UserPlaces& places, std::size_t limit) const {
+  const Waiting* best = nullptr;
+  std::size_t fewest = limit;
+  for (const Waiting& waiting : jobs_) {
+    const auto has = places.find(waiting.uid);
+    const std::size_t count = has == places.end() ? 0 : has->second;
+    if (count >= fewest) continue;
+    fewest = count;
+    best = &waiting;
+  }
+  if (best == nullptr) return {};
+  return best->job;
+}
+
+// A user's first job counts with the user's places now, the second with one more, and so on.
+std::vector<JobKey> FairQueue::in_turn(const UserPlaces& places) const {
+  struct Turn {
+    std::size_t round;
+    JobKey job;
+  };
+  UserPlaces rounds = places;
+  std::vector<Turn> turns;
+  turns.reserve(jobs_.size());
+  for (const Waiting& waiting : jobs_) turns.push_back({rounds[waiting.uid]++, waiting.job});
+  std::stable_sort(turns.begin(), turns.end(),
+                   [](const Turn& a, const Turn& b) { return a.round < b.round; });
+  std::vector<JobKey> order;
+  order.reserve(turns.size());
+  for (const Turn& turn : turns) order.push_back(turn.job);
+  return order;
+}
+
+std::size_t FairQueue::ahead_of(const JobKey& job, const UserPlaces& places) const {
+  const auto order = in_turn(places);
+  return static_cast<std::size_t>(std::find(order.begin(), order.end(), job) - order.begin());
+}
+
 void StagingQueue::push(const JobKey& job, std::uint32_t uid) {
   waiting_.push(job, uid);
   go_on();

@@ -1,21 +1,113 @@
-// JobWorkers: the worker processes of the jobs, at most one for each task of a job. Their orders
-// and limits are in worker_orders.hpp.
+// JobWorkers: the worker processes of the jobs, at most one for each task of a job, and their
+// orders, limits, and shares of the node's rates.
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 #include "common/settings/config.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/basis/job.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
-#include "daemon/root/tasks/rate_shares.hpp"
+#include "daemon/root/workers/worker_process.hpp"
 #include "daemon/root/workers/workers.hpp"
 
 namespace nodestage {
+
+// RateShares: the node's rates for reading sources (`read.max_rate`) and for writing to targets
+// (`stageout.max_rate`), divided among the jobs.
+//
+// Each user whose jobs move data gets the same part, and each of that user's jobs that moves data
+// the same part of it. A job that stands still keeps a small part, to begin again with. Each job
+// has a file for each rate, beside its status files, which its workers read again every second
+// (k_worker_rate_fd), also when another daemon has started.
+
+// A job that shares in a rate.
+struct Mover {
+  uid_t uid = 0;
+  bool moves = true;
+};
+
+// Returns the part of one of them in `rate`; 0: no limit.
+std::uint64_t rate_share(std::uint64_t rate, const Mover& mover, const std::vector<Mover>& all);
+
+class RateShares {
+ public:
+  RateShares(Loop& loop, const Config& config, const JobFiles& files)
+      : loop_(loop), config_(config), files_(files) {}
+  RateShares(const RateShares&) = delete;
+  RateShares& operator=(const RateShares&) = delete;
+
+  // Adds a worker that will start. Returns its file; none if it shares in no rate.
+  [[nodiscard]] Result<Fd> join(const JobKey& key, WorkerTask task, uid_t uid);
+  // Removes a worker that has exited, or did not start.
+  void leave(const JobKey& key, WorkerTask task);
+  // Divides the rates anew. Call it when one may have changed.
+  void share();
+
+ private:
+  using Which = std::pair<RateKind, JobKey>;
+  struct Job {
+    Mover mover;
+    unsigned workers = 0;
+    std::uint64_t moved = 0;  // bytes
+    Clock::time_point moved_at{};
+    std::optional<std::uint64_t> share;  // as in its file
+  };
+  [[nodiscard]] std::uint64_t rate_of(RateKind kind) const;
+  [[nodiscard]] std::uint64_t moved_by(const Which& which) const;
+  void look();
+  void look_at(const Which& which, Job& job);
+  void put(const Which& which, Job& job, std::uint64_t share);
+
+  Loop& loop_;
+  const Config& config_;
+  const JobFiles& files_;
+  std::map<Which, Job> jobs_;
+  std::optional<Loop::TimerId> timer_;
+};
+
+// The orders and limits of a job's workers, from the job's record and the settings. Pure functions,
+// which JobWorkers calls.
+
+// Returns the name of the worker's cgroup.
+std::string cgroup_of(const JobRecord& record, WorkerTask task);
+
+Workers::Limits limits_of(WorkerTask task, const Config& config);
+CgroupLimits resources_of(const JobRecord& record, const Config& config);
+
+// Returns all of the order that follows from the record and the settings; `directory` is the path
+// of the job's. The caller fills in the descriptors.
+WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& config,
+                      const std::string& directory);
+
+// Returns how long a relay worker waits for its plan: longer in a large job, whose first node
+// answers all of its nodes.
+std::chrono::seconds relay_wait_of(const Begin& begin, const Config& config);
+
+// Whether the node stages for the job's user (staging.users and staging.groups). Only the job's
+// worker knows the user's groups.
+enum class MayStage { yes, no, by_groups };
+MayStage may_stage(const Begin& begin, const Config& config);
+// Returns the reason if it does not.
+std::string pilot_refusal(const Begin& begin);
+
+// Returns the reason on a node that cannot stop what the programs of environments leave behind.
+std::string venv_refusal(const std::string& node);
 
 class JobWorkers {
  public:

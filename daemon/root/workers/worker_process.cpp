@@ -1,7 +1,13 @@
 #include "daemon/root/workers/worker_process.hpp"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <linux/securebits.h>
+#include <pwd.h>
 #include <signal.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,13 +15,205 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <memory>
+#include <span>
 
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "common/os/process_start.hpp"
-#include "daemon/root/workers/job_cgroup.hpp"
+#include "common/os/wall_clock.hpp"
+#include "common/wire/peer_channel.hpp"
+#include "daemon/root/basis/connection_closer.hpp"
+#include "daemon/root/basis/log.hpp"
+#include "daemon/root/workers/cgroup.hpp"
 
 namespace nodestage {
+namespace {
+
+using Capabilities = std::unique_ptr<void, int (*)(void*)>;
+
+Status keep_capabilities(std::span<const cap_value_t> kept) {
+  const Capabilities set(::cap_init(), ::cap_free);
+  if (!set) return system_error("cap_init");
+  auto* caps = static_cast<cap_t>(set.get());
+  for (const cap_flag_t flag : {CAP_PERMITTED, CAP_EFFECTIVE}) {
+    if (kept.empty()) break;  // cap_set_flag refuses an empty list; a new set is empty
+    if (::cap_set_flag(caps, flag, static_cast<int>(kept.size()), kept.data(), CAP_SET) != 0) {
+      return system_error("cap_set_flag");
+    }
+  }
+  if (::cap_set_proc(caps) != 0) return system_error("cap_set_proc");
+  return {};
+}
+
+// Drops what a later execve could give back.
+Status drop_bounding_set(std::span<const cap_value_t> kept) {
+  for (cap_value_t cap = 0; CAP_IS_SUPPORTED(cap); ++cap) {
+    bool keep = false;
+    for (const cap_value_t value : kept) keep = keep || value == cap;
+    if (!keep && ::cap_drop_bound(cap) != 0) return system_error("cap_drop_bound");
+  }
+  if (::cap_reset_ambient() != 0) return system_error("cap_reset_ambient");
+  return {};
+}
+
+Status no_new_privileges() {
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return system_error("no_new_privs");
+  return {};
+}
+
+Status stay_root_with(std::span<const cap_value_t> kept) {
+  if (::setgroups(0, nullptr) != 0) return system_error("setgroups");
+  TRY(drop_bounding_set(kept));
+  TRY(keep_capabilities(kept));
+  return no_new_privileges();
+}
+
+Status set_groups(const Identity& identity, Groups groups) {
+  const gid_t primary = identity.gid;
+  const int rc = groups == Groups::resolve ? ::initgroups(identity.user.c_str(), primary)
+                                           : ::setgroups(1, &primary);
+  return rc == 0 ? Status() : system_error("the groups of the user '" + identity.user + "'");
+}
+
+Status verify_dropped(const Identity& identity) {
+  uid_t uids[3];
+  gid_t gids[3];
+  ::getresuid(&uids[0], &uids[1], &uids[2]);
+  ::getresgid(&gids[0], &gids[1], &gids[2]);
+  for (const uid_t uid : uids) {
+    if (uid != identity.uid) return Error{EPERM, "root's uid could not be dropped"};
+  }
+  for (const gid_t gid : gids) {
+    if (gid != identity.gid) return Error{EPERM, "root's gid could not be dropped"};
+  }
+  if (::setuid(0) == 0 || ::seteuid(0) == 0 || ::setgid(0) == 0) {
+    return Error{EPERM, "the process could become root again"};
+  }
+  const Capabilities now(::cap_get_proc(), ::cap_free);
+  const Capabilities empty(::cap_init(), ::cap_free);
+  if (!now || !empty ||
+      ::cap_compare(static_cast<cap_t>(now.get()), static_cast<cap_t>(empty.get())) != 0) {
+    return Error{EPERM, "not all capabilities could be dropped"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status become(const Identity& identity, Groups groups) {
+  if (identity.uid == 0 || identity.gid == 0) {
+    return Error{EPERM, "nodestage does not stage for root (uid or gid 0)"};
+  }
+  TRY(set_groups(identity, groups));
+  TRY(drop_bounding_set({}));
+  if (::setresgid(identity.gid, identity.gid, identity.gid) != 0) return system_error("setresgid");
+  if (::setresuid(identity.uid, identity.uid, identity.uid) != 0) return system_error("setresuid");
+  TRY(keep_capabilities({}));
+  TRY(no_new_privileges());
+  return verify_dropped(identity);
+}
+
+Status become_user(const std::string& user) {
+  const passwd* entry = ::getpwnam(user.c_str());
+  if (entry == nullptr) return Error{ENOENT, "the user '" + user + "' does not exist on this node"};
+  return become({entry->pw_uid, entry->pw_gid, user}, Groups::primary);
+}
+
+Status become_remover() {
+  static constexpr cap_value_t k_kept[] = {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER};
+  return stay_root_with(k_kept);
+}
+
+Status drop_capabilities() { return stay_root_with({}); }
+
+namespace {
+
+constexpr std::size_t k_max_unsent = 20'000;
+
+int be_the_child(const Helper::Body& body, int channel, int to_other, int null) {
+  static_assert(k_peer_channel_fd == 3 && k_signer_fd == 4);
+  const Status placed =
+      place_descriptors({null, STDERR_FILENO, STDERR_FILENO, channel, to_other, null});
+  if (!placed || !reset_process()) return 126;
+  return body();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Helper>> Helper::start(Loop& loop, const Body& body, const Fd& to_other,
+                                              OnPacket on_packet, OnEnd on_end) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return system_error("socketpair");
+  Fd ours(ends[0]);
+  const Fd theirs(ends[1]);
+  for (const int end : ends) refuse_descriptors(end);
+  ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
+  TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
+  const auto life = [&] { return be_the_child(body, theirs.get(), to_other.get(), null.get()); };
+  TRY_ASSIGN(ChildProcess child, ChildProcess::start(Orphan::killed, life));
+  std::unique_ptr<Helper> helper(new Helper(loop, std::move(on_packet), std::move(on_end)));
+  helper->child_ = std::move(child);
+  helper->channel_ = std::move(ours);
+  TRY_ASSIGN(helper->pid_fd_, open_pid(helper->child_.pid()));
+  TRY(helper->watch());
+  return helper;
+}
+
+Status Helper::watch() {
+  TRY(loop_.watch(channel_.get(), [this] { readable(); }));
+  return loop_.watch(pid_fd_.get(), [this] { ended(); });
+}
+
+Helper::~Helper() {
+  if (channel_) loop_.forget(channel_.get());
+  if (pid_fd_) loop_.forget(pid_fd_.get());
+}
+
+void Helper::readable() {
+  static std::string packet(k_max_channel_bytes, '\0');  // one thread, one buffer
+  const ssize_t count = ::recv(channel_.get(), packet.data(), packet.size(), 0);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) {  // the child has closed its end; pid_fd_ reports its exit
+    open_ = false;
+    loop_.forget(channel_.get());
+    child_.signal(SIGKILL);
+    return;
+  }
+  on_packet_(std::string_view(packet).substr(0, static_cast<std::size_t>(count)));
+}
+
+bool Helper::send(std::string packet) {
+  if (!open_ || unsent_.size() >= k_max_unsent) return false;
+  unsent_.push_back(std::move(packet));
+  if (unsent_.size() == 1) flush();
+  return true;
+}
+
+void Helper::flush() {
+  if (!open_) return;
+  while (!unsent_.empty()) {
+    const std::string& packet = unsent_.front();
+    const ssize_t sent =
+        ::send(channel_.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EAGAIN) break;
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EMSGSIZE)
+      log::error("a message of {} bytes to a child is too long", packet.size());
+    unsent_.pop_front();  // another fault: it is exiting, and ended() reports that
+  }
+  const bool more = !unsent_.empty();
+  static_cast<void>(loop_.want_write(
+      channel_.get(), more ? Loop::Callback([this] { flush(); }) : Loop::Callback()));
+}
+
+void Helper::ended() {
+  if (!child_.reap()) return;
+  loop_.forget(pid_fd_.get());
+  const OnEnd on_end = on_end_;
+  on_end();
+}
+
 namespace {
 
 constexpr int k_started_fd = k_worker_fds_end;  // closed by execve

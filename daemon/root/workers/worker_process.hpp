@@ -7,18 +7,88 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
-#include "common/os/child_process.hpp"
-#include "common/os/fd.hpp"
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/root/basis/process_mark.hpp"
+#include "daemon/root/basis/job.hpp"
+#include "daemon/root/basis/loop.hpp"
 #include "daemon/root/workers/cgroup.hpp"
-#include "daemon/root/workers/privileges.hpp"
 
 namespace nodestage {
+
+// Gives up root for good, in a forked child that will become a worker.
+enum class Groups {
+  resolve,  // all supplementary groups of the user, from NSS: may take long or forever
+  primary,  // none but the given gid
+};
+
+struct Identity {
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::string user;  // for the supplementary groups
+};
+
+// Turns the calling process, which must be uid 0 and single-threaded, into `identity`: groups, gid
+// and uid (real, effective, saved), empty capability sets (bounding set included), no_new_privs.
+// Then verifies that none of it can be taken back. Refuses a uid or gid of 0.
+Status become(const Identity& identity, Groups groups);
+
+// Does the same for a system user by name, without supplementary groups. Asks NSS.
+Status become_user(const std::string& user);
+
+// Keeps uid 0 but only what removing files of any owner needs (CAP_DAC_OVERRIDE,
+// CAP_DAC_READ_SEARCH, CAP_FOWNER), with no_new_privs.
+Status become_remover();
+
+// Keeps uid 0 without any capability, with no_new_privs.
+Status drop_capabilities();
+
+// Helper: a child of the daemon that serves it over a SOCK_SEQPACKET pair and exits with it. It
+// does what may block or needs no privilege.
+class Helper {
+ public:
+  // Runs in the child, as root. The child's end of the channel is k_peer_channel_fd, that of a pair
+  // with another helper k_signer_fd, its stderr is the daemon's, and it has no other descriptor.
+  // Returns the exit code.
+  using Body = std::function<int()>;
+  using OnPacket = std::function<void(std::string_view)>;
+  // Called when the child has exited. It may destroy the Helper.
+  using OnEnd = std::function<void()>;
+
+  static Result<std::unique_ptr<Helper>> start(Loop& loop, const Body& body, const Fd& to_other,
+                                               OnPacket on_packet, OnEnd on_end);
+  Helper(const Helper&) = delete;
+  Helper& operator=(const Helper&) = delete;
+  ~Helper();
+
+  // Never blocks: keeps what the child does not read in time; returns false if it is too much.
+  bool send(std::string packet);
+
+ private:
+  Helper(Loop& loop, OnPacket on_packet, OnEnd on_end)
+      : loop_(loop), on_packet_(std::move(on_packet)), on_end_(std::move(on_end)) {}
+  Status watch();
+  void readable();
+  void flush();
+  void ended();
+
+  Loop& loop_;
+  OnPacket on_packet_;
+  OnEnd on_end_;
+  ChildProcess child_;
+  Fd pid_fd_;
+  Fd channel_;
+  bool open_ = true;  // until it closes its end
+  std::deque<std::string> unsent_;
+};
 
 // Everything start() needs. Descriptors are borrowed.
 struct WorkerStart {
@@ -37,7 +107,7 @@ struct WorkerStart {
   int spool_fd = -1;
   int sources_fd = -1;
   int memory_fd = -1;
-  // Of the job (job_cgroup.hpp): the worker's memory is charged to it. Empty: to `cgroup`.
+  // Of the job (cgroup.hpp): the worker's memory is charged to it. Empty: to `cgroup`.
   std::string job_cgroup;
 };
 

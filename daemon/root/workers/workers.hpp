@@ -10,10 +10,11 @@
 #include <optional>
 #include <string>
 
+#include "common/settings/config.hpp"
+#include "common/wire/daemon_about.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/workers/cgroup.hpp"
-#include "daemon/root/workers/job_cgroup.hpp"
 #include "daemon/root/workers/worker_process.hpp"
 
 namespace nodestage {
@@ -63,7 +64,7 @@ class Workers {
   // Returns whether everything that a worker starts is killed with it, whatever it does.
   [[nodiscard]] virtual bool ends_all() const { return cgroups_.available(); }
 
-  // As job_cgroup.hpp has it.
+  // As cgroup.hpp has it.
   [[nodiscard]] virtual JobCgroups find_job_cgroups(const std::set<JobOfUser>& jobs) const {
     return nodestage::find_job_cgroups(jobs);
   }
@@ -105,6 +106,25 @@ class Workers {
   Cgroups cgroups_;
   std::map<Id, Worker> workers_;
   Id next_ = 1;
+};
+
+// SandboxProbe: finds out whether workers can confine themselves on this node. A worker tries just
+// that (daemon/worker/process/write_places.hpp), once at the daemon's start, as the user "nobody".
+class SandboxProbe {
+ public:
+  // Called once, from the loop, with the result.
+  using OnFound = std::function<void(const SandboxState&)>;
+
+  SandboxProbe(Workers& workers, const Config& config) : workers_(workers), config_(config) {}
+
+  // Starts the probe in `directory`, any that exists. Logs the result, or why there is none.
+  void start(const std::string& directory, const OnFound& on_found);
+
+ private:
+  void found(const Fd& status, const WorkerEnd& end, const OnFound& on_found) const;
+
+  Workers& workers_;
+  const Config& config_;
 };
 
 }  // namespace nodestage

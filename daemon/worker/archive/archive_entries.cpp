@@ -10,8 +10,7 @@
 #include <string_view>
 
 #include "common/wire/space_claim.hpp"
-#include "daemon/worker/archive/archive_end.hpp"
-#include "daemon/worker/archive/archive_fault.hpp"
+#include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/seven_zip_header.hpp"
 #include "daemon/worker/archive/tar_header.hpp"
 #include "daemon/worker/archive/zip_record.hpp"

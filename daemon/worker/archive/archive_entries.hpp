@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "daemon/worker/archive/container.hpp"
-#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/archive/zip_index.hpp"
 #include "daemon/worker/decode/decoder.hpp"
 

@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
+#include "common/text/human.hpp"
 #include "daemon/worker/archive/tar_header.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/decode/codec.hpp"
 
 namespace nodestage {
 namespace {
@@ -61,6 +66,80 @@ Container recognise_container(Bytes start) {
 bool starts_with_zero_block(Bytes start) {
   const std::string_view text = start_text(start).substr(0, k_tar_block);
   return text.size() == k_tar_block && text.find_first_not_of('\0') == std::string_view::npos;
+}
+
+namespace {
+
+constexpr std::size_t k_look_bytes = std::size_t{64} << 10;
+
+}  // namespace
+
+std::string joined_note(std::uint64_t archives) {
+  return human_count(archives) + " archives, one after another, were extracted";
+}
+
+std::string kind_of_start(Bytes bytes) {
+  const Coding coding = recognise_coding(bytes);
+  if (coding != Coding::plain) return std::string(row_of(coding).suffix);
+  return std::string(row_of(recognise_container(bytes)).name);
+}
+
+Error other_archive(const std::string& path, const std::string& kind,
+                    std::optional<std::uint64_t> offset) {
+  const std::string where = offset ? " at byte " + human_count(*offset) : "";
+  const std::string cut = offset ? ": tail -c +" + std::to_string(*offset + 1) + " " +
+                                       shell_word(shown(path)) + " > SECOND"
+                                 : "";
+  return fault(
+      0,
+      shown(path) + ": another archive (" + kind + ") begins" + where +
+          ", after the end of the first one",
+      "Only tar archives of one compression can be joined. Stage both as files of their own" + cut);
+}
+
+Result<bool> has_junk(const Source& source, std::uint64_t offset) {
+  std::vector<std::byte> memory(k_look_bytes);
+  for (;;) {
+    TRY_ASSIGN(const std::size_t count, source.read_at(offset, memory));
+    if (count == 0) return false;
+    const Bytes bytes = Bytes(memory).first(count);
+    const auto other =
+        std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; });
+    if (other == bytes.begin()) {
+      const std::string kind = kind_of_start(bytes);
+      if (!kind.empty()) return other_archive(source.path(), kind, offset);
+      return true;
+    }
+    offset += static_cast<std::uint64_t>(other - bytes.begin());
+  }
+}
+
+namespace {
+
+// Parts of libarchive's texts, which differ from format to format and from release to release.
+constexpr std::string_view k_of_passwords[] = {"password", "ncrypt", "assphrase"};
+constexpr std::string_view k_of_methods[] = {"upport", "codec ID", "unavailable"};
+
+bool has_any(std::string_view text, std::span<const std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(), [text](std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+Error archive_fault(const std::string& path, Container container, const std::string& cause) {
+  const std::string start = shown(path) + ": ";
+  if (has_any(cause, k_of_passwords)) return password_fault(start);
+  if (has_any(cause, k_of_methods)) {
+    const std::string kind(row_of(container).name);
+    return fault(0, start + "uses a method of " + kind + " that is not supported (" + cause + ")",
+                 "Extract it once with the program that made it, and pack the result: nodestage "
+                 "pack DIR -o DIR.tar.zst");
+  }
+  return fault(0, start + "damaged or cut off: " + (cause.empty() ? "invalid data" : cause),
+               "Make or transfer it again. Test it with: " + std::string(row_of(container).test) +
+                   " " + shell_word(shown(path)));
 }
 
 }  // namespace nodestage

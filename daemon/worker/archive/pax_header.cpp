@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/text/base64.hpp"
+#include "common/text/hex_digits.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/text/human.hpp"
-#include "daemon/worker/archive/archive_fault.hpp"
+#include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/zip_record.hpp"
 #include "daemon/worker/decode/codec.hpp"
 

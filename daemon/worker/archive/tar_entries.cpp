@@ -4,10 +4,8 @@
 #include <limits>
 #include <vector>
 
-#include "daemon/worker/archive/decoded_bytes.hpp"
 #include "daemon/worker/archive/pax_header.hpp"
 #include "daemon/worker/archive/tar_header.hpp"
-#include "daemon/worker/archive/tar_rest.hpp"
 
 namespace nodestage {
 namespace {

@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "common/request/request.hpp"
-#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/decode/decoder.hpp"
 
 namespace nodestage {

@@ -4,7 +4,6 @@
 
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/zip_member.hpp"
-#include "daemon/worker/archive/zip_reads.hpp"
 #include "daemon/worker/tree/file_sink.hpp"
 
 namespace nodestage {

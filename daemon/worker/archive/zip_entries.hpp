@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/read/source.hpp"
 
 namespace nodestage {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/worker/archive/archive_contents.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/archive/zip_record.hpp"
 #include "daemon/worker/read/source.hpp"
 

@@ -19,7 +19,7 @@
 #include <string_view>
 
 #include "common/result.hpp"
-#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 
 namespace nodestage {
 

@@ -1,13 +1,35 @@
 // Faults as a job's user reads them: what happened, and what to do about it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "common/result.hpp"
 
 namespace nodestage {
+
+// Bytes that are only read, and the numbers in them.
+using Bytes = std::span<const std::byte>;
+
+// Takes as many bytes from `at` on as the type has, the lowest one first; they must exist.
+template <typename Number = std::uint32_t>
+Number little_endian(Bytes bytes, std::size_t at = 0) {
+  std::uint64_t number = 0;
+  for (std::size_t i = sizeof(Number); i-- > 0;)
+    number = number << 8 | std::to_integer<std::uint64_t>(bytes[at + i]);
+  return static_cast<Number>(number);
+}
+
+template <typename Number>
+void put_little_endian(std::string& text, Number number) {
+  auto rest = static_cast<std::uint64_t>(number);
+  for (std::size_t i = 0; i < sizeof number; ++i, rest >>= 8)
+    text += static_cast<char>(static_cast<unsigned char>(rest & 0xff));
+}
 
 // An Error with an advice.
 Error fault(int code, std::string cause, std::string_view advice);
@@ -36,5 +58,11 @@ std::string shown(std::string_view name);
 // The fault of the other threads after one has failed: never shown.
 Error stopped();
 bool is_stopped(const Error& error);
+
+// For tasks that nobody waits for.
+
+// Lowers this process's priority (nice 19) and its I/O priority (idle), as far as the kernel
+// allows. The sandbox allows it, too.
+void lower_priority();
 
 }  // namespace nodestage

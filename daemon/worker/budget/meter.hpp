@@ -5,11 +5,66 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
+#include <utility>
 
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/budget/rate_limit.hpp"
 
 namespace nodestage {
+
+// RateLimit: how fast this worker may read sources, from a shared file that the daemon writes.
+// A token bucket for all threads of the worker. The rate (8 bytes at offset 0 of fd, in bytes per
+// second, 0: unlimited) is read again every second. If fd cannot be read, nothing is limited.
+class RateLimit {
+ public:
+  explicit RateLimit(int fd) : fd_(fd) {}  // borrowed
+
+  // Returns when `bytes` may have been read, or early once `stop` or `given_up` is set.
+  void take(std::uint64_t bytes, const std::atomic<bool>& stop, const std::atomic<bool>& given_up);
+
+  // Returns the rate as it was last read; 0: unlimited.
+  double bytes_per_second();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::chrono::duration<double> owed(std::uint64_t bytes);
+  void read_rate(Clock::time_point now);
+
+  const int fd_;
+  std::mutex mutex_;
+  double rate_ = 0;
+  double tokens_ = 0;  // negative: already used, and must be waited for
+  Clock::time_point refilled_{};
+  Clock::time_point rate_read_{};
+};
+
+// SourcePace: whether a source keeps the reading thread waiting, like a network file system or cold
+// disk.
+// For one thread.
+class SourcePace {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Call it after each answer of the source, with the amount of data in it.
+  void add(Clock::time_point asked, std::uint64_t bytes) {
+    ++answers_;
+    if (Clock::now() - asked > k_prompt + k_per_kilobyte * (bytes / 1024)) ++late_;
+  }
+
+  // Returns whether many of the latest answers were late; false while they are few. A thread that
+  // lost its CPU for a moment sees only one late answer.
+  bool take_is_slow() {
+    if (answers_ < k_enough) return false;
+    return std::exchange(late_, 0) * 3 > std::exchange(answers_, 0);
+  }
+
+ private:
+  static constexpr std::chrono::microseconds k_prompt{100};
+  static constexpr std::chrono::microseconds k_per_kilobyte{1};
+  static constexpr unsigned k_enough = 32;
+  unsigned answers_ = 0;
+  unsigned late_ = 0;
+};
 
 // Any thread may count and read. The rate limit and `stop` are borrowed and shared.
 class Meter {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/os/file.hpp"
-#include "daemon/worker/tree/below.hpp"
 #include "daemon/worker/tree/file_data.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
 namespace {

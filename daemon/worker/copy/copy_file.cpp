@@ -12,7 +12,6 @@
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/file_sink.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
 #include "daemon/worker/tree/xattrs.hpp"
 
 namespace nodestage {

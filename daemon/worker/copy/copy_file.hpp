@@ -4,15 +4,45 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <string>
 #include <string_view>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "daemon/worker/budget/meter.hpp"
-#include "daemon/worker/budget/source_pace.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/tree/file_data.hpp"
+#include "daemon/worker/tree/out_links.hpp"
 
 namespace nodestage {
+
+// CopyListener: learns of each entry of a tree once its copy is complete.
+// Any thread calls it; no call may fail the copy. `path` is below the root of the copy, "" for the
+// root itself, and `info` is that of the source. A file comes before its other links, and a
+// directory after all that is in it.
+class CopyListener {
+ public:
+  CopyListener() = default;
+  CopyListener(const CopyListener&) = delete;
+  CopyListener& operator=(const CopyListener&) = delete;
+  virtual ~CopyListener() = default;
+
+  // `fd` is the copy, open for reading, and borrowed.
+  virtual void file(const std::string& path, int fd, const struct stat& info) = 0;
+  virtual void directory(const std::string& path, int fd, const struct stat& info) = 0;
+  virtual void symlink(const std::string& path, const std::string& target,
+                       const struct stat& info) = 0;
+  // `path` was made a link to the file or link at `first`.
+  virtual void hard_link(const std::string& path, const std::string& first) = 0;
+};
+
+// CopyNotes: what is reported of a tree that was copied.
+// For several threads.
+struct CopyNotes {
+  OutLinks out_links;
+  UnreadableEntries unreadable;
+  NamedCount growing;                // files that became longer whenever they were copied
+  CopyListener* listener = nullptr;  // borrowed; null: nobody listens
+};
 
 class Source;
 
@@ -38,7 +68,7 @@ inline mode_t mode_of_copy(const struct stat& info) { return info.st_mode & 0177
 
 // Copies into `to`, which is empty and open for writing: data with holes (sharing blocks if the
 // file system can), then extended attributes, mode (without set-id bits), and mtime, then a checked
-// close. The fault is was_changed() (settled_file.hpp) if the file became shorter; whether it was
+// close. The fault is was_changed() (file_data.hpp) if the file became shorter; whether it was
 // changed otherwise is for the caller to ask.
 Status copy_file(const FileToCopy& from, Fd to, Meter& meter, Space& space);
 

@@ -9,7 +9,7 @@
 
 #include "common/os/file.hpp"
 #include "daemon/worker/read/source.hpp"
-#include "daemon/worker/tree/below.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
 namespace {

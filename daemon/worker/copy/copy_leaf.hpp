@@ -6,14 +6,12 @@
 #include <vector>
 
 #include "daemon/worker/basis/task_crew.hpp"
-#include "daemon/worker/budget/source_pace.hpp"
+#include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/copy/copied_directories.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
-#include "daemon/worker/copy/copy_notes.hpp"
-#include "daemon/worker/copy/shared_links.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
-#include "daemon/worker/tree/write_bits.hpp"
+#include "daemon/worker/tree/file_data.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
 
 namespace nodestage {
 

@@ -13,15 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
-#include "daemon/worker/copy/copy_notes.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
-#include "daemon/worker/tree/write_bits.hpp"
+#include "daemon/worker/tree/file_data.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
 
 namespace nodestage {
 

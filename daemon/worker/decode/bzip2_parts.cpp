@@ -3,9 +3,185 @@
 #include <bzlib.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace nodestage {
+namespace {
+
+unsigned byte_at(Bytes from, std::uint64_t index) {
+  return index < from.size() ? std::to_integer<unsigned>(from[index]) : 0;
+}
+
+// Eight bits starting at bit `first`, with zeros after the end.
+unsigned octet_at(Bytes from, std::uint64_t first) {
+  const unsigned shift = first % 8;
+  return (byte_at(from, first / 8) << shift | byte_at(from, first / 8 + 1) >> (8 - shift)) & 0xffU;
+}
+
+}  // namespace
+
+void BitString::append(Bytes from, std::uint64_t first, std::uint64_t bits) {
+  if (size_ % 8 != 0) {
+    for (; bits >= 8; bits -= 8, first += 8) append(octet_at(from, first), 8);
+    if (bits > 0) append(octet_at(from, first) >> (8 - bits), static_cast<unsigned>(bits));
+    return;
+  }
+  // Nearly all of the time is spent here, so the loop must be short.
+  const std::uint64_t whole = bits / 8;
+  const std::uint64_t inside = whole > 0 ? whole - 1 : 0;  // whose second byte surely exists
+  const std::size_t begin = bytes_.size();
+  const unsigned shift = first % 8;
+  bytes_.resize(begin + whole);
+  const std::byte* in = from.data() + first / 8;
+  std::byte* out = bytes_.data() + begin;
+  for (std::uint64_t i = 0; i < inside; ++i) out[i] = in[i] << shift | in[i + 1] >> (8 - shift);
+  for (std::uint64_t i = inside; i < whole; ++i) out[i] = std::byte(octet_at(from, first + 8 * i));
+  size_ += 8 * whole;
+  const auto rest = static_cast<unsigned>(bits % 8);
+  if (rest > 0) append(octet_at(from, first + 8 * whole) >> (8 - rest), rest);
+}
+
+void BitString::append(std::uint64_t value, unsigned bits) {
+  for (unsigned left = bits; left > 0;) {
+    const unsigned used = size_ % 8;
+    if (used == 0) bytes_.push_back(std::byte{0});
+    const unsigned part = std::min(left, 8 - used);
+    const std::uint64_t some = value >> (left - part) & ((1U << part) - 1);
+    bytes_.back() |= std::byte(some << (8 - used - part));
+    left -= part;
+    size_ += part;
+  }
+}
+
+std::uint64_t BitString::number(std::uint64_t first, unsigned bits) const {
+  std::uint64_t value = 0;
+  for (unsigned i = 0; i < bits; ++i) {
+    const std::uint64_t at = first + i;
+    value = value << 1 | (byte_at(bytes_, at / 8) >> (7 - at % 8) & 1U);
+  }
+  return value;
+}
+
+namespace {
+
+using Kind = Bzip2Piece::Kind;
+
+constexpr std::size_t k_step = std::size_t{256} * 1024;
+constexpr std::uint64_t k_number_mask = (std::uint64_t{1} << Bzip2Piece::k_number_bits) - 1;
+// No block has this many zero bytes in a row: it has at most 900,000 bits of them.
+constexpr std::size_t k_padding = std::size_t{256} * 1024;
+
+// By the third byte of a possible number: the bits of its first byte at which it may begin.
+constexpr std::array<std::uint8_t, 256> make_candidates() {
+  std::array<std::uint8_t, 256> candidates{};
+  for (const std::uint64_t number : {Bzip2Piece::k_block_number, Bzip2Piece::k_end_number}) {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      auto& entry = candidates[number >> (24 + bit) & 0xff];
+      entry = static_cast<std::uint8_t>(entry | 1U << bit);
+    }
+  }
+  return candidates;
+}
+constexpr auto k_candidates = make_candidates();
+
+// Seven bytes, or as many as there are.
+std::uint64_t bytes_at(const std::vector<std::byte>& raw, std::size_t at) {
+  std::uint64_t value = 0;
+  for (std::size_t i = at; i < at + 7; ++i)
+    value = value << 8 | (i < raw.size() ? std::to_integer<std::uint64_t>(raw[i]) : 0);
+  return value;
+}
+
+std::optional<Kind> kind_of(std::uint64_t number) {
+  if (number == Bzip2Piece::k_block_number) return Kind::block;
+  if (number == Bzip2Piece::k_end_number) return Kind::stream_end;
+  return std::nullopt;
+}
+
+std::optional<Kind> kind_at(const std::vector<std::byte>& raw, std::uint64_t bit) {
+  return kind_of(bytes_at(raw, bit / 8) >> (8 - bit % 8) & k_number_mask);
+}
+
+}  // namespace
+
+std::optional<Bzip2Pieces::Found> Bzip2Pieces::find(std::uint64_t from) const {
+  for (std::size_t at = from / 8; at + 6 <= raw_.size(); ++at) {
+    const unsigned candidates = k_candidates[std::to_integer<std::size_t>(raw_[at + 2])];
+    if (candidates == 0) continue;
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      const std::uint64_t place = 8 * at + bit;
+      if ((candidates >> bit & 1U) == 0 || place < from) continue;
+      if (place + Bzip2Piece::k_number_bits > 8 * raw_.size()) continue;
+      if (const auto kind = kind_at(raw_, place)) return Found{place, *kind};
+    }
+  }
+  return std::nullopt;
+}
+
+Status Bzip2Pieces::read() {
+  TRY_ASSIGN(const std::size_t held, input_.ensure(1));
+  has_ended_ = held == 0;
+  const Bytes some = input_.front().first(std::min(input_.front().size(), k_step));
+  raw_.insert(raw_.end(), some.begin(), some.end());
+  input_.skip(some.size());
+  return {};
+}
+
+// There may be many zeros after the end of a stream.
+bool Bzip2Pieces::drop_padding() {
+  if (kind_ != Kind::stream_end) return false;
+  const std::uint64_t head = (start_ + Bzip2Piece::k_head_bits + 7) / 8;
+  if (raw_.size() < head + k_padding) return false;
+  const auto begin = raw_.begin() + static_cast<std::ptrdiff_t>(head);
+  const auto end = std::find_if(begin, raw_.end(), [](std::byte b) { return b != std::byte{0}; });
+  const auto zeros = static_cast<std::size_t>(end - begin);
+  if (zeros < k_padding) return false;
+  dropped_ += zeros;
+  raw_.erase(begin, end);
+  searched_ = 0;
+  return true;
+}
+
+Bzip2Piece Bzip2Pieces::cut(std::uint64_t end) {
+  Bzip2Piece piece;
+  piece.kind = *kind_;
+  piece.bits.append(raw_, start_, end - start_);
+  piece.offset = raw_offset_ + start_ / 8;
+  piece.first_bit = static_cast<unsigned>(start_ % 8);
+  piece.position = raw_offset_ + dropped_ + (end + 7) / 8;
+  raw_offset_ += dropped_ + end / 8;
+  dropped_ = 0;
+  raw_.erase(raw_.begin(), raw_.begin() + static_cast<std::ptrdiff_t>(end / 8));
+  start_ = end % 8;
+  searched_ = 0;
+  return piece;
+}
+
+Result<std::optional<Bzip2Piece>> Bzip2Pieces::next() {
+  while (!is_over_) {
+    if (!kind_ && raw_.size() >= 10) kind_ = kind_at(raw_, start_).value_or(Kind::block);
+    if (const auto found = find(std::max(start_ + Bzip2Piece::k_head_bits, searched_))) {
+      Bzip2Piece piece = cut(found->bit);
+      kind_ = found->kind;
+      return std::optional(std::move(piece));
+    }
+    // A number may begin in the last bytes.
+    searched_ = 8 * (raw_.size() - std::min<std::size_t>(raw_.size(), 7));
+    if (drop_padding()) continue;
+    if (has_ended_ || raw_.size() > k_most_bzip2_bytes) {
+      is_over_ = true;
+      if (!kind_) kind_ = Kind::block;  // too short for anything
+      start_ = std::min<std::uint64_t>(start_, 8 * raw_.size());
+      Bzip2Piece piece = cut(8 * raw_.size());
+      piece.is_last = true;
+      return std::optional(std::move(piece));
+    }
+    TRY(read());
+  }
+  return std::optional<Bzip2Piece>();
+}
+
 namespace {
 
 constexpr const char* k_cause = "bzip2 data or checksum";

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "common/text/formats.hpp"
-#include "daemon/worker/basis/bytes.hpp"
+#include "common/text/archive_names.hpp"
+#include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
 

@@ -1,12 +1,12 @@
-// The decoders: one row for each coding of common/text/formats.hpp.
+// The decoders: one row for each coding of common/text/archive_names.hpp.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "daemon/worker/decode/codec.hpp"
+#include "daemon/worker/decode/gzip_codec.hpp"
 #include "daemon/worker/decode/inflater.hpp"
-#include "daemon/worker/decode/whole_members.hpp"
 #include "daemon/worker/decode/zstd_frames.hpp"
 
 namespace nodestage {

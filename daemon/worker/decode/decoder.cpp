@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/worker/basis/thread_group.hpp"
+#include "daemon/worker/basis/task_crew.hpp"
 #include "daemon/worker/decode/frame_reader.hpp"
 #include "daemon/worker/decode/start_decoding.hpp"
 

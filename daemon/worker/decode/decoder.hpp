@@ -23,8 +23,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/worker/decode/decode_faults.hpp"
-#include "daemon/worker/decode/decoding.hpp"
+#include "daemon/worker/decode/frame_reader.hpp"
 #include "daemon/worker/read/source.hpp"
 
 namespace nodestage {

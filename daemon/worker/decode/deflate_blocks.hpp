@@ -11,12 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/worker/basis/bytes.hpp"
-#include "daemon/worker/decode/deflate_bits.hpp"
+#include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/decode/deflate_code.hpp"
-#include "daemon/worker/decode/deflate_cursor.hpp"
-#include "daemon/worker/decode/deflate_formats.hpp"
-#include "daemon/worker/decode/deflate_marks.hpp"
 
 namespace nodestage {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/worker/decode/deflate_blocks.hpp"
-#include "daemon/worker/decode/deflate_marks.hpp"
+#include "daemon/worker/decode/deflate_code.hpp"
 #include "daemon/worker/decode/deflate_search.hpp"
 #include "daemon/worker/decode/ordered_parts.hpp"
 

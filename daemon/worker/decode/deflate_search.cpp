@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "daemon/worker/decode/deflate_formats.hpp"
+#include "daemon/worker/decode/deflate_code.hpp"
 
 namespace nodestage {
 namespace {

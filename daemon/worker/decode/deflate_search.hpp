@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "daemon/worker/basis/bytes.hpp"
+#include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
 

@@ -3,15 +3,63 @@
 // after the last one are ignored.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "daemon/worker/decode/codec.hpp"
-#include "daemon/worker/decode/decode_faults.hpp"
-#include "daemon/worker/read/compressed_input.hpp"
+#include "daemon/worker/read/buffer.hpp"
+#include "daemon/worker/read/source.hpp"
 
 namespace nodestage {
+
+// DecodeFaults: the faults of a source's content, as texts for its user.
+// Offsets are positions in the source file, so among its compressed bytes. Any thread.
+class DecodeFaults {
+ public:
+  DecodeFaults(const Source& source, Coding coding)
+      : path_(source.path()), size_(source.size()), coding_(coding) {}
+
+  // The file ends at `offset`, which is too early.
+  [[nodiscard]] Error cut_off(std::uint64_t offset) const;
+  // Wrong bytes at about `offset`, according to their coding.
+  [[nodiscard]] Error damaged_at(std::uint64_t offset, std::string_view cause) const;
+  // Wrong content, noticed when everything before `offset` was decoded.
+  [[nodiscard]] Error damaged_before(std::uint64_t offset, std::string_view cause) const;
+  // A Codec's fault. stopped() is returned unchanged.
+  [[nodiscard]] Error of_codec(std::uint64_t offset, const Error& error) const;
+
+ private:
+  [[nodiscard]] Error damaged(const std::string& where, std::string_view cause) const;
+  [[nodiscard]] std::string byte(std::uint64_t offset) const;
+  [[nodiscard]] std::string how_to_test() const;
+
+  std::string path_;
+  std::uint64_t size_;
+  Coding coding_;
+};
+
+// Decoding: one way to turn a source's bytes into decoded blocks; the Decoder chooses which.
+// Used by one thread. The destructor joins its threads.
+class Decoding {
+ public:
+  Decoding() = default;
+  Decoding(const Decoding&) = delete;
+  Decoding& operator=(const Decoding&) = delete;
+  virtual ~Decoding() = default;
+
+  // As Decoder::next().
+  virtual Result<Slice> next() = 0;
+  // The position in the file before which everything lies that was returned.
+  [[nodiscard]] virtual std::uint64_t position() const = 0;
+  [[nodiscard]] virtual unsigned threads() const { return 1; }
+  // At the end: as Decoder::junk_at().
+  [[nodiscard]] virtual std::optional<std::uint64_t> junk_at() const = 0;
+};
 
 // One thread. Everything but the codec is borrowed.
 class FrameReader {

@@ -17,8 +17,8 @@
 #include <memory>
 
 #include "daemon/worker/decode/deflate_chunk.hpp"
-#include "daemon/worker/decode/frame_parts.hpp"
 #include "daemon/worker/decode/gzip_codec.hpp"
+#include "daemon/worker/decode/ordered_parts.hpp"
 
 namespace nodestage {
 

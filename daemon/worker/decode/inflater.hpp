@@ -10,7 +10,7 @@
 #include <string>
 
 #include "common/result.hpp"
-#include "daemon/worker/basis/bytes.hpp"
+#include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "daemon/worker/decode/codecs.hpp"
-#include "daemon/worker/read/compressed_input.hpp"
+#include "daemon/worker/read/buffer.hpp"
 
 namespace nodestage {
 namespace {

@@ -6,8 +6,6 @@
 #include <mutex>
 #include <optional>
 
-#include "daemon/worker/decode/zstd_fault.hpp"
-
 namespace nodestage {
 namespace {
 

@@ -2,9 +2,17 @@
 // `nodestage pack` write them, decoded by any thread.
 #pragma once
 
-#include "daemon/worker/decode/frame_parts.hpp"
+#include <cstddef>
+
+#include "common/result.hpp"
+#include "daemon/worker/decode/ordered_parts.hpp"
 
 namespace nodestage {
+
+// Translates libzstd's error codes for a Codec's caller.
+
+// `code` is what a function of libzstd returned, and a ZSTD_isError(). The fault is like a Codec's.
+Error zstd_fault(std::size_t code);
 
 // Takes a frame that decodes into at most `most_blocks` of the store's blocks, is no larger than
 // two thirds of the store's input, and has a window of at most 8 MiB, which each thread needs.

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "daemon/worker/basis/bytes.hpp"
+#include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
 namespace {

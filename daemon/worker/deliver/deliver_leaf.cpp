@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/os/file.hpp"
-#include "daemon/worker/deliver/source_fault.hpp"
-#include "daemon/worker/tree/below.hpp"
+#include "daemon/worker/deliver/output_report.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
 namespace {

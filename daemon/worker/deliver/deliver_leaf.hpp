@@ -13,14 +13,11 @@
 #include <string>
 
 #include "common/result.hpp"
-#include "daemon/worker/deliver/copy_scope.hpp"
-#include "daemon/worker/deliver/kept_attributes.hpp"
+#include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/hard_links.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
-#include "daemon/worker/tree/sync_crew.hpp"
 
 namespace nodestage {
 

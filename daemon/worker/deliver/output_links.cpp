@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/os/file.hpp"
-#include "daemon/worker/tree/below.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/out_links.hpp"
 
 namespace nodestage {

@@ -2,6 +2,9 @@
 // afterwards, so a link into it is worth only what is delivered.
 #pragma once
 
+#include <sys/stat.h>
+
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -11,10 +14,27 @@
 #include <utility>
 
 #include "common/result.hpp"
-#include "daemon/worker/deliver/left_out.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
+
+// LeftOut: leaves what is no result out of the copies of an output.
+
+// Whether an entry is no result, by its path below the job directory and what it looks like. A
+// directory that is no result appears in a target only for what lies in it.
+using LeavesOut = std::function<bool(const std::string& path, const struct stat& info)>;
+
+// Does the same by the paths of the copies of one tree. Borrows leaves_out.
+struct LeftOut {
+  const LeavesOut* leaves_out = nullptr;  // null or empty: nothing is left out
+  std::string source = {};                // where the tree lies in the job directory
+  std::size_t target_size = 0;            // of where its copy lies: the beginning of the paths
+
+  bool operator()(const std::string& path, const struct stat& info) const {
+    return leaves_out != nullptr && *leaves_out &&
+           (*leaves_out)(source + path.substr(target_size), info);
+  }
+};
 
 // The most directories in the places of links, in each other. More are a fault.
 inline constexpr unsigned k_most_links_to_directories = 40;

@@ -1,12 +1,38 @@
 #include "daemon/worker/deliver/output_report.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <string>
 #include <utility>
 
 #include "common/os/wall_clock.hpp"
 #include "common/text/human.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 
 namespace nodestage {
+
+Error source_fault(const Error& fault, const struct stat& info) {
+  if (fault.code == ENOTCONN)
+    return Error{k_ended_mount, "is a FUSE mount, and the program that served it has exited"};
+  const bool is_foreign = info.st_mode != 0 && info.st_uid != ::geteuid();
+  if (fault.code != EACCES || !is_foreign) return fault;
+  return Error{k_foreign_entry,
+               "is not readable for you: it belongs to uid " + std::to_string(info.st_uid)};
+}
+
+bool is_users_fault(int code) {
+  constexpr int k_codes[] = {
+      EACCES, EPERM,           EROFS,         ENOSPC,           EDQUOT,       EFBIG, ENOENT,
+      EEXIST, EISDIR,          ENOTDIR,       ENOTEMPTY,        ENAMETOOLONG, ELOOP, EXDEV,
+      EINVAL, k_foreign_entry, k_ended_mount, k_missing_source, k_was_changed};
+  return std::find(std::begin(k_codes), std::end(k_codes), code) != std::end(k_codes);
+}
+
 namespace {
 
 constexpr std::uint64_t k_named_faults = 3;
@@ -259,6 +285,30 @@ void OutputReport::end(ItemState state) {
   set_field(record_.note, notes_);
   if (record_.begun_ms != 0) record_.ended_ms = wall_ms(Clock::now());
   publish();
+}
+
+namespace {
+
+bool is_refused(int code) {
+  return code == EPERM || code == EACCES || code == ENOTSUP || code == ENOSYS || code == EINVAL;
+}
+
+}  // namespace
+
+bool is_copied_time(const timespec& there, const timespec& time) {
+  constexpr std::array<long, 5> k_units = {1, 100, 1'000, 1'000'000, 1'000'000'000};
+  return there.tv_sec == time.tv_sec && std::any_of(k_units.begin(), k_units.end(), [&](long unit) {
+           return there.tv_nsec == time.tv_nsec - time.tv_nsec % unit;
+         });
+}
+
+Status KeptAttributes::keep(const char* what, int code) {
+  if (code == 0) return {};
+  if (!is_refused(code)) return system_error(std::string("cannot set the ") + what, code);
+  if (!std::exchange(is_noted_, true))
+    report_.add_note(std::string("the target does not keep every mode and time: ") +
+                     std::strerror(code));
+  return {};
 }
 
 }  // namespace nodestage

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -12,10 +13,23 @@
 #include "common/request/request.hpp"
 #include "common/result.hpp"
 #include "common/wire/status_file.hpp"
-#include "daemon/worker/budget/rate_limit.hpp"
-#include "daemon/worker/deliver/source_fault.hpp"
+#include "daemon/worker/budget/meter.hpp"
 
 namespace nodestage {
+
+// Explains why an entry of a result cannot be read, where errno alone would mislead.
+
+// Codes that stand for causes, so that the target is not taken for the culprit:
+inline constexpr int k_foreign_entry = EUSERS;   // EACCES for an entry of another user
+inline constexpr int k_ended_mount = EREMCHG;    // ENOTCONN for a FUSE mount
+inline constexpr int k_missing_source = ENOMSG;  // what was meant may have another name
+
+// Returns the fault with what is known of the entry; `info` is zero if that is nothing.
+Error source_fault(const Error& fault, const struct stat& info);
+
+// Returns whether a fault with this code is one that the owner of the results can mend, at the
+// target or in the next job, without an administrator.
+bool is_users_fault(int code);
 
 // Writes the item's record to the status file: at most ten times a second while counting, and at
 // every change of state. A status file that cannot be written stops nothing.
@@ -115,6 +129,25 @@ class OutputReport {
   std::string fault_text_;
   std::string notes_;
   std::optional<Error> lack_;
+};
+
+// What a copy in the target keeps of its source's times and modes.
+
+// Returns whether `there` is `time`, or as much of it as a file system keeps.
+bool is_copied_time(const timespec& there, const timespec& time);
+
+// Some FUSE and CIFS mounts keep neither modes nor times. The first refusal becomes a note of the
+// report, and the copies go on.
+class KeptAttributes {
+ public:
+  explicit KeptAttributes(OutputReport& report) : report_(report) {}
+
+  // Takes `code`, the errno of the call that should set `what`, or 0.
+  Status keep(const char* what, int code);
+
+ private:
+  OutputReport& report_;
+  bool is_noted_ = false;
 };
 
 }  // namespace nodestage

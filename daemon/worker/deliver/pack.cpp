@@ -15,8 +15,8 @@
 #include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/fnv1a.hpp"
-#include "daemon/worker/deliver/source_fault.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
+#include "daemon/worker/deliver/output_report.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 
 namespace nodestage {
 namespace {

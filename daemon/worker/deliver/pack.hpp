@@ -8,15 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
-#include "daemon/worker/deliver/copy_scope.hpp"
+#include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/hard_links.hpp"
 #include "daemon/worker/tree/out_links.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 struct archive;

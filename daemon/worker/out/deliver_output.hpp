@@ -1,15 +1,19 @@
 // Delivers one --stage-out item.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <string>
+
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/deliver/copy_scope.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
+#include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/out/staged_data.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
 
 namespace nodestage {
 
@@ -50,5 +54,15 @@ enum class Total { unknown, counted };
 void push_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
                  const EarlierDelivery& earlier, const SettleRules& rules, Total total,
                  OutputReport& report);
+
+// Whether a file is in the target already: it is the source `paths[source]` (`path` is "") or
+// below it.
+using IsThere =
+    std::function<bool(std::size_t source, const std::string& path, const struct stat& info)>;
+
+// Returns the bytes of the files that are to be copied. What links lead to is not among them, nor
+// what cannot be walked. Reads all names of directories.
+std::uint64_t bytes_of(const OutputSource& source, const JobResults& job,
+                       const LeavesOut& leaves_out, const IsThere& is_there = {});
 
 }  // namespace nodestage

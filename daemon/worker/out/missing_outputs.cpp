@@ -1,15 +1,200 @@
 #include "daemon/worker/out/missing_outputs.hpp"
 
 #include <fcntl.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string_view>
 
 #include "common/os/file.hpp"
+#include "common/text/did_you_mean.hpp"
 #include "common/text/human.hpp"
-#include "daemon/worker/out/left_results.hpp"
+#include "common/text/path_names.hpp"
+#include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
 
 namespace nodestage {
+namespace {
+
+constexpr std::size_t k_most_compared = 4096;
+constexpr std::size_t k_longest_compared = 64;
+
+// Sorted; `most` of them are enough.
+Result<std::vector<std::string>> names_in(const JobTree& job, const std::string& path,
+                                          std::size_t most = SIZE_MAX) {
+  TRY_ASSIGN(Fd directory, open_beneath(job.fd(), path.empty() ? "." : path,
+                                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  DirectoryStream stream(std::move(directory));
+  std::vector<std::string> names;
+  while (names.size() < most) {
+    const auto next = stream.next();
+    if (!next) break;
+    names.emplace_back(*next);
+  }
+  if (stream.code() != 0) return system_error(path, stream.code());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// One that cannot be listed may hold results.
+bool is_empty(const JobTree& job, const std::string& directory) {
+  const auto names = names_in(job, directory, 1);
+  return names && names->empty();
+}
+
+// Returns where a path leads once its links are followed; nothing if that is not in the directory.
+std::optional<std::string> resolved(const JobTree& job, const std::string& path) {
+  const auto place = job.find({path});
+  if (!place || place->kind != JobPlace::Kind::there) return {};
+  return place->path;
+}
+
+class Search {
+ public:
+  Search(const StageRequest& request, const StagedData& staged, const JobTree& job)
+      : staged_(staged), job_(job) {
+    for (const OutputItem& item : request.outputs) take(item.source);
+  }
+
+  std::vector<std::string> run() {
+    look_in("");
+    return std::move(left_);
+  }
+
+ private:
+  // The sources as they are named, and as what they lead to.
+  void take(const std::string& source) {
+    const auto found = find_output_source(job_, source);
+    if (!found) named_.insert(source);  // it cannot be examined, and may exist
+    for (const std::string& path : found ? found->paths : std::vector<std::string>()) {
+      named_.insert(path);
+      if (const auto real = resolved(job_, path)) named_.insert(*real);
+    }
+  }
+
+  [[nodiscard]] bool is_named(const std::string& path) const {
+    if (named_.count(path) > 0) return true;
+    for (std::size_t end = path.rfind('/'); end != std::string::npos && end > 0;
+         end = path.rfind('/', end - 1)) {
+      if (named_.count(path.substr(0, end)) > 0) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool is_above_named(const std::string& path) const {
+    const auto next = named_.lower_bound(path + "/");
+    return next != named_.end() && next->starts_with(path + "/");
+  }
+
+  void look_in(const std::string& directory) {
+    const auto names = names_in(job_, directory);
+    if (!names) return left_.push_back(directory.empty() ? "." : directory);
+    for (const std::string& name : *names) {
+      const std::string path = joined_path(directory, name);
+      if (!name.starts_with(".nodestage") && !is_named(path)) look_at(path);
+    }
+  }
+
+  void look_at(const std::string& path) {
+    struct stat info {};
+    const auto entry = open_beneath(job_.fd(), path, O_PATH | O_NOFOLLOW);
+    if (!entry && entry.error().code == ENOENT) return;
+    if (!entry || ::fstat(entry->get(), &info) != 0) return left_.push_back(path);
+    const bool is_directory = S_ISDIR(info.st_mode);
+    if (is_directory && (is_above_named(path) || staged_.is_above(path))) return look_in(path);
+    if (staged_.is_all_unchanged(job_, path, StagedData::IfUnknown::unchanged)) return;
+    if (is_directory ? !is_empty(job_, path)
+                     : S_ISREG(info.st_mode) || (S_ISLNK(info.st_mode) && leads_to_left(path)))
+      left_.push_back(path);
+  }
+
+  [[nodiscard]] bool leads_to_left(const std::string& link) const {
+    const auto real = resolved(job_, link);
+    return real && !is_named(*real) && !is_above_named(*real) && !staged_.meets(*real);
+  }
+
+  const StagedData& staged_;
+  const JobTree& job_;
+  std::set<std::string> named_;
+  std::vector<std::string> left_;
+};
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(c < 128 ? std::tolower(c) : c); });
+  return text;
+}
+
+// Splits a name into its digits and the rest, without separators and without `node`.
+std::pair<std::string, std::string> parts_of(std::string name, const std::string& node) {
+  if (const std::size_t at = name.find(node); !node.empty() && at != std::string::npos)
+    name.replace(at, node.size(), "0");
+  std::pair<std::string, std::string> parts;
+  for (const char c : name) {
+    if (c >= '0' && c <= '9')
+      parts.first += c;
+    else if (c != '.' && c != '_' && c != '-')
+      parts.second += c;
+  }
+  return parts;
+}
+
+bool is_of_one_series(const std::string& one, const std::string& other, const std::string& node) {
+  const auto a = parts_of(one, node);
+  const auto b = parts_of(other, node);
+  return a.second == b.second && a.first != b.first;
+}
+
+}  // namespace
+
+std::vector<std::string> left_results(const StageRequest& request, const StagedData& staged,
+                                      const JobTree& job) {
+  return Search(request, staged, job).run();
+}
+
+std::vector<std::string> candidates(const std::vector<std::string>& left, const JobTree& job) {
+  std::vector<std::string> paths(
+      left.begin(), left.begin() + static_cast<long>(std::min(left.size(), k_most_compared)));
+  for (const std::string& path : left) {
+    if (paths.size() >= k_most_compared) break;
+    const auto names = names_in(job, path, k_most_compared - paths.size());
+    if (!names) continue;
+    for (const std::string& name : *names) paths.push_back(joined_path(path, name));
+  }
+  return paths;
+}
+
+std::string probably_meant(const std::string& source, const std::vector<std::string>& among,
+                           const std::string& node) {
+  const std::string wanted = lower(last_part(source));
+  if (wanted.empty() || wanted.size() > k_longest_compared) return {};
+  std::vector<std::string> paths;
+  std::vector<std::string> names;
+  for (const std::string& path : among) {
+    const std::string name = lower(last_part(path));
+    if (is_glob(wanted) && ::fnmatch(wanted.c_str(), name.c_str(), FNM_PERIOD) == 0) return path;
+    if (name.size() > k_longest_compared || is_of_one_series(wanted, name, node)) continue;
+    paths.push_back(path);
+    names.push_back(name);
+  }
+  const auto nearest = nearest_word(wanted, {names.begin(), names.end()});
+  return nearest ? paths[*nearest] : "";
+}
+
+bool are_logs(const std::vector<std::string>& left, const JobTree& job) {
+  return std::all_of(left.begin(), left.end(), [&job](const std::string& path) {
+    const std::string name = lower(last_part(path));
+    const auto ends_in = [&name](std::string_view ending) { return name.ends_with(ending); };
+    const bool is_called_so = name.find("log") != std::string::npos || ends_in(".out") ||
+                              ends_in(".err") || ends_in(".txt");
+    return is_called_so && !open_beneath(job.fd(), path, O_PATH | O_DIRECTORY);
+  });
+}
+
 namespace {
 
 constexpr std::size_t k_names_at_a_time = 4096;

@@ -7,23 +7,20 @@
 #include <utility>
 #include <vector>
 
+#include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
-#include "common/text/name_pattern.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/budget/rate_limit.hpp"
+#include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
-#include "daemon/worker/deliver/source_fault.hpp"
 #include "daemon/worker/out/deliver_output.hpp"
 #include "daemon/worker/out/missing_outputs.hpp"
-#include "daemon/worker/out/output_source.hpp"
 #include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/out/push.hpp"
-#include "daemon/worker/out/recover_output.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
 
 namespace nodestage {
 namespace {

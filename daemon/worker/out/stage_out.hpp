@@ -6,7 +6,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 
 namespace nodestage {
 

@@ -8,12 +8,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/out/output_source.hpp"
-#include "daemon/worker/tree/placed_names.hpp"
+#include "daemon/worker/deliver/output_links.hpp"
+#include "daemon/worker/out/output_target.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
+#include "daemon/worker/tree/pending_file.hpp"
 
 namespace nodestage {
 
@@ -86,5 +89,30 @@ std::string left_out_note(const OutputSource& source);
 // Returns the note on a source that is `missing`: "*.tar: matches only what was staged and is
 // unchanged (a.tar) in the job's directory", or "a: nothing of that name in the job's directory".
 std::string nothing_note(const std::string& source, const OutputSource& found);
+
+// StagedLinks: decides how much of what was staged is delivered in the places of links to it.
+// Each directory is looked at once. Borrows everything.
+class StagedLinks {
+ public:
+  // At most `most_bytes` of what was staged and is unchanged are delivered in their places.
+  StagedLinks(const JobTree& tree, const StagedData& staged, std::uint64_t most_bytes)
+      : tree_(tree), staged_(staged), left_(most_bytes) {}
+
+  // Returns whether all at and below the path, which looks as `info`, was staged and is as it was.
+  [[nodiscard]] bool is_all_unchanged(const std::string& path, const struct stat& info);
+
+  // Returns how much of the place is delivered in the place of a link.
+  [[nodiscard]] Linked share(const JobPlace& place);
+
+ private:
+  struct Content;
+  [[nodiscard]] Content content_of(const JobPlace& place) const;
+
+  const JobTree& tree_;
+  const StagedData& staged_;
+  std::uint64_t left_;
+  std::unordered_map<std::string, bool> unchanged_;  // directories
+  std::unordered_map<std::string, Linked> shares_;
+};
 
 }  // namespace nodestage

@@ -5,13 +5,13 @@
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
-#include "daemon/worker/archive/archive_end.hpp"
 #include "daemon/worker/archive/archive_entries.hpp"
+#include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/archive/tar_entries.hpp"
 #include "daemon/worker/archive/zip_entries.hpp"
-#include "daemon/worker/tree/write_bits.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
 #include "daemon/worker/write/tree_writer.hpp"
 
 namespace nodestage {

@@ -5,9 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "daemon/worker/archive/archive_contents.hpp"
 #include "daemon/worker/archive/container.hpp"
-#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/piece/piece_form.hpp"
 

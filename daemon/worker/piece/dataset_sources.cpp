@@ -1,13 +1,27 @@
 #include "daemon/worker/piece/dataset_sources.hpp"
 
-#include <algorithm>
-#include <utility>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "common/os/file.hpp"
+#include "common/text/fnv1a.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
+#include "common/text/path_names.hpp"
+#include "common/wire/wire.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
+#include "daemon/worker/copy/copy_file.hpp"
+#include "daemon/worker/copy/copy_tree.hpp"
 #include "daemon/worker/piece/piece_form.hpp"
 #include "daemon/worker/read/source.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
+#include "daemon/worker/write/tree_writer.hpp"
 
 namespace nodestage {
 namespace {
@@ -87,6 +101,194 @@ std::optional<DatasetSources> sources_of_choice(const DatasetItem& item, const s
     choice.entries.push_back({std::move(parts[i]), {}});
   }
   return sources_with(item, is_group, std::move(choice));
+}
+
+namespace {
+
+// After a stream that broke off, the node before may have another one, or this node writes it.
+constexpr int k_tries = 2;
+
+std::vector<ListedName> listed(const NewestChoice* choice) {
+  std::vector<ListedName> names;
+  if (choice == nullptr) return names;
+  for (const NewestEntry& entry : choice->entries)
+    names.push_back(
+        {entry.info.st_ino, static_cast<unsigned char>(IFTODT(entry.info.st_mode)), entry.name});
+  return names;
+}
+
+// A copy would end in the same way. What else cannot be made here from a stream, a copy may make in
+// another way: it does without hard links where the file system has a limit of them.
+bool is_final(const Error& error) {
+  return is_stopped(error) || error.code == ENOSPC || error.code == EDQUOT || error.code == EROFS ||
+         error.code == EIO;
+}
+
+std::string growing_note(const NamedCount& growing) {
+  const auto count = growing.count();
+  if (count == 0) return {};
+  return human_count(count) + (count == 1 ? " file was" : " files were") +
+         " being written, and the copy has what was in " + (count == 1 ? "it" : "each") +
+         " then: " + shown(growing.first()) + (count == 1 ? "" : " and others");
+}
+
+std::string joined_notes(const std::string& first, const std::string& second) {
+  return first + (first.empty() || second.empty() ? "" : "; ") + second;
+}
+
+std::string why_not(const Error& error, const std::string& why) {
+  return why.empty() ? error.what : why;
+}
+
+Status empty(int directory) {
+  TRY_ASSIGN(const Fd fd, open_at(directory, ".", O_RDONLY | O_DIRECTORY));
+  return remove_tree_contents(fd.get());
+}
+
+}  // namespace
+
+std::string DirectoryPiece::default_name() const { return default_destination(path); }
+
+Result<Need> DirectoryPiece::need() {
+  return wanted.only == nullptr ? Need{} : need_of(*wanted.only);
+}
+
+Result<PieceLook> DirectoryPiece::look(std::chrono::milliseconds) { return PieceLook{}; }
+
+Status DirectoryPiece::build(const PiecePlace& place) {
+  TRY_ASSIGN(directory, open_source_directory(path));
+  TRY_ASSIGN(const Fd to, make_directory(place));
+  Relayed relayed = relay != nullptr ? Relayed::again : Relayed::alone;
+  for (int tries = 0; tries < k_tries && relayed == Relayed::again; ++tries) {
+    TRY_ASSIGN(relayed, build_relayed(place, to.get()));
+  }
+  if (relayed == Relayed::done) return {};
+  if (relay != nullptr) add({0, "", ""});
+  return copy(place, to.get(), nullptr);
+}
+
+Result<DirectoryPiece::Relayed> DirectoryPiece::build_relayed(const PiecePlace& place, int to) {
+  const auto tree = begin_relayed(place);
+  if (!tree) return Relayed::alone;
+  TRY_ASSIGN(const auto part, tree->await_part());
+  switch (part) {
+    case RelayedTree::Part::alone:
+      break;
+    case RelayedTree::Part::writes: {
+      TreeStreamWriter stream(*tree, limits.rules);
+      TRY(copy(place, to, &stream));
+      add(tree->close());
+      return Relayed::done;
+    }
+    case RelayedTree::Part::reads: {
+      const MeterMark mark(*meter);
+      TreeStreamReader stream(*tree, limits.rules);
+      const Status received = receive(stream, place, to);
+      RelayedSource::Outcome outcome = tree->close();
+      if (!received) broken_off_ = why_not(received.error(), std::exchange(outcome.why, ""));
+      relay->add(outcome);
+      if (received) return Relayed::done;
+      if (!stream.has_broken() && is_final(received.error())) return received.error();
+      if (!empty(to)) return received.error();
+      mark.restore();
+      return stream.has_broken() && !tree->is_refused() ? Relayed::again : Relayed::alone;
+    }
+  }
+  add(tree->close());
+  return Relayed::alone;
+}
+
+// This node reads the directory, perhaps since a stream has broken off.
+void DirectoryPiece::add(RelayedSource::Outcome outcome) {
+  if (!broken_off_.empty()) outcome.why = broken_off_;
+  relay->add(outcome);
+}
+
+// Whoever cannot read the directory here gets nothing of it.
+std::unique_ptr<RelayedTree> DirectoryPiece::begin_relayed(const PiecePlace& place) {
+  const auto readable = open_at(directory.get(), ".", O_RDONLY | O_DIRECTORY);
+  struct stat info {};
+  if (!readable || ::fstat(readable->get(), &info) != 0) return nullptr;
+  return relay->begin_directory(path, readable->get(), info, fingerprint(place));
+}
+
+// Of all that the copy depends on, but the directory itself.
+std::uint64_t DirectoryPiece::fingerprint(const PiecePlace& place) const {
+  WireEncoder out;
+  out.u64(k_tree_stream_version);
+  out.texts(wanted.include);
+  out.texts(wanted.exclude);
+  out.u8(wanted.links == LinksOut::followed ? 1 : 0);
+  out.u8(limits.rules.xattrs ? 1 : 0);
+  out.u8(place.writes == PiecePlace::Writes::taken ? 1 : 0);
+  out.u8(wanted.only != nullptr ? 1 : 0);
+  for (const auto& name : listed(wanted.only)) out.text(name.name);
+  return fnv1a(out.data());
+}
+
+Status DirectoryPiece::copy(const PiecePlace& place, int to, TreeStreamWriter* stream) {
+  Fd from(::fcntl(directory.get(), F_DUPFD_CLOEXEC, 0));
+  if (!from) return system_error("dup");
+  const std::uint64_t written_before = meter->bytes_written;
+  const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
+  XattrCopy xattrs;
+  const std::vector<ListedName> only = listed(wanted.only);
+  CopyTree tree(to, path,
+                {filter, *meter, place.space, place.umask, limits.threads,
+                 limits.rules.xattrs ? &xattrs : nullptr, wanted.only != nullptr ? &only : nullptr,
+                 wanted.links, place.writes, stream, limits.settle});
+  Status copied = tree.run(std::move(from));
+  if (!copied)
+    return wanted.only != nullptr ? fault_of_chosen(std::move(copied.error())) : copied.error();
+  TreeSummary summary;
+  summary.skipped = tree.skipped();
+  summary.taken = tree.taken();
+  summary.lost_xattrs = xattrs.lost;
+  summary.entries =
+      joined_notes(tree.notes().unreadable.note(), growing_note(tree.notes().growing));
+  summary.links = tree.notes().out_links.note(wanted.links, "links=follow",
+                                              meter->bytes_written - written_before);
+  // A choice has not seen all names.
+  if (wanted.only == nullptr) summary.idle_globs = filter.idle_globs();
+  if (stream != nullptr) stream->end(summary);
+  return finish(summary);
+}
+
+// The stream has final modes.
+Status DirectoryPiece::receive(TreeStreamReader& stream, const PiecePlace& place, int to) {
+  TreeWriterLimits writing{limits.threads, limits.memory / 3, Escaping::fail, Special::keep};
+  writing.masked = 0777;
+  TreeWriter writer(to, 0, *meter, place.space, writing);
+  for (;;) {
+    TRY_ASSIGN(TreeRecord record, stream.next());
+    switch (record.kind) {
+      case TreeRecord::Kind::entry:
+        TRY(writer.add(record.entry));
+        break;
+      case TreeRecord::Kind::data:
+        meter->count_relayed(record.block.data.size());
+        TRY(writer.write(record.block.offset, record.block.data));
+        break;
+      case TreeRecord::Kind::end:
+        TRY(writer.finish());
+        record.summary.lost_xattrs += writer.left_out().lost_xattrs;
+        return finish(record.summary);
+    }
+  }
+}
+
+Status DirectoryPiece::finish(const TreeSummary& summary) {
+  add_skipped(summary.lost_xattrs, k_lost_xattrs);
+  add_skipped(summary.skipped, k_specials);
+  add_note(printable(summary.entries));
+  link_note = printable(summary.links);
+  if (wanted.strip > 0) add_note("strip= has no meaning for a directory");
+  if (wanted.extract == Extract::yes) add_note("extract= has no meaning for a directory");
+  idle_globs = printable(summary.idle_globs);
+  const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
+  return check_taken(
+      path, wanted, filter.takes_all() ? 0 : 1, summary.taken,
+      "Look at its names with: find " + shell_word(shown(path)) + " -printf '%P\\n'");
 }
 
 }  // namespace nodestage

@@ -1,13 +1,17 @@
 // What a dataset's options mean now: which paths, and which entries of a directory.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/request/request.hpp"
 #include "daemon/worker/piece/newest.hpp"
-#include "daemon/worker/read/find_sources.hpp"
+#include "daemon/worker/piece/piece_form.hpp"
+#include "daemon/worker/piece/tree_stream.hpp"
+#include "daemon/worker/read/opened_sources.hpp"
 
 namespace nodestage {
 
@@ -28,5 +32,30 @@ Result<DatasetSources> dataset_sources(const DatasetItem& item);
 // same sources with that choice, where entries have only their names. Nothing from another text.
 std::string text_of_choice(const DatasetSources& sources);
 std::optional<DatasetSources> sources_of_choice(const DatasetItem& item, const std::string& text);
+
+// DirectoryPiece: a directory that is copied, or that another node of the job has copied. Piece has
+// what its functions do.
+class DirectoryPiece : public PieceForm {
+ public:
+  explicit DirectoryPiece(PieceForm form) : PieceForm(std::move(form)) {}
+
+  [[nodiscard]] std::string kind() const { return "directory"; }
+  [[nodiscard]] std::string default_name() const;
+  Result<Need> need();
+  Result<PieceLook> look(std::chrono::milliseconds limit);
+  Status build(const PiecePlace& place);
+
+ private:
+  enum class Relayed { done, again, alone };  // again: a stream has broken off
+  Result<Relayed> build_relayed(const PiecePlace& place, int to);
+  void add(RelayedSource::Outcome outcome);
+  std::unique_ptr<RelayedTree> begin_relayed(const PiecePlace& place);
+  [[nodiscard]] std::uint64_t fingerprint(const PiecePlace& place) const;
+  Status copy(const PiecePlace& place, int to, TreeStreamWriter* stream);
+  Status receive(TreeStreamReader& stream, const PiecePlace& place, int to);
+  Status finish(const TreeSummary& summary);
+
+  std::string broken_off_;  // why a stream did, while nothing came in its place
+};
 
 }  // namespace nodestage

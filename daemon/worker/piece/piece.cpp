@@ -8,9 +8,8 @@
 #include "daemon/worker/copy/copy_file.hpp"
 #include "daemon/worker/copy/copy_leaf.hpp"
 #include "daemon/worker/piece/recognise.hpp"
+#include "daemon/worker/tree/out_links.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
-#include "daemon/worker/tree/unreadable_entries.hpp"
-#include "daemon/worker/tree/write_bits.hpp"
 
 namespace nodestage {
 std::string FilePiece::default_name() const { return std::string(last_part(path)); }

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "daemon/worker/piece/archive_piece.hpp"
-#include "daemon/worker/piece/directory_piece.hpp"
+#include "daemon/worker/piece/dataset_sources.hpp"
 #include "daemon/worker/piece/piece_form.hpp"
 
 namespace nodestage {
@@ -53,7 +53,7 @@ class Piece {
   // Null for a directory, and for a file that is copied as it is.
   [[nodiscard]] const ArchivePiece* archive() const { return std::get_if<ArchivePiece>(&form_); }
 
-  // What build() will take of the local disk, as far as is known (need.hpp).
+  // What build() will take of the local disk, as far as is known (newest.hpp).
   Result<Need> need() {
     return std::visit([](auto& form) { return form.need(); }, form_);
   }

@@ -6,7 +6,7 @@
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
-#include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/tree/directory_listing.hpp"
 
 namespace nodestage {
 namespace {

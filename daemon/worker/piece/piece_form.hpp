@@ -7,16 +7,16 @@
 #include <optional>
 #include <string>
 
-#include "common/os/fd.hpp"
-#include "common/wire/worker_rules.hpp"
+#include "common/os/file.hpp"
+#include "common/wire/worker_order.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/budget/space.hpp"
-#include "daemon/worker/piece/need.hpp"
-#include "daemon/worker/piece/unpacking.hpp"
+#include "daemon/worker/piece/newest.hpp"
+#include "daemon/worker/piece/recognise.hpp"
 #include "daemon/worker/read/source.hpp"
 #include "daemon/worker/spool/item_relay.hpp"
-#include "daemon/worker/tree/settled_file.hpp"
-#include "daemon/worker/tree/write_bits.hpp"
+#include "daemon/worker/tree/file_data.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
 
 namespace nodestage {
 

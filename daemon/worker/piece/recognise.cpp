@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "common/os/directory_stream.hpp"
+#include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"

@@ -24,11 +24,10 @@
 #include <vector>
 
 #include "common/wire/wire.hpp"
-#include "common/wire/worker_rules.hpp"
-#include "daemon/worker/archive/entries.hpp"
+#include "common/wire/worker_order.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
-#include "daemon/worker/copy/copy_listener.hpp"
-#include "daemon/worker/spool/relayed_tree.hpp"
+#include "daemon/worker/copy/copy_file.hpp"
+#include "daemon/worker/spool/item_relay.hpp"
 
 namespace nodestage {
 

@@ -118,4 +118,21 @@ std::size_t ReadAhead::size_of(Ticket ticket) const {
   return static_cast<std::size_t>(offset_of(ticket + 1) - offset_of(ticket));
 }
 
+SourceBlocks::SourceBlocks(const Source& source, std::vector<Slice> first,
+                           const ReadAheadLimits& limits)
+    : first_(std::make_move_iterator(first.begin()), std::make_move_iterator(first.end())),
+      is_all_(source.position() >= source.size()),
+      ahead_(source, source.position(), limits) {}
+
+Status SourceBlocks::start() { return is_all_ ? Status() : ahead_.start(); }
+
+Result<Slice> SourceBlocks::next() {
+  if (!first_.empty()) {
+    Slice block = std::move(first_.front());
+    first_.pop_front();
+    return block;
+  }
+  return is_all_ ? Result<Slice>(Slice()) : ahead_.next();
+}
+
 }  // namespace nodestage

@@ -7,11 +7,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 
-#include "daemon/worker/basis/thread_group.hpp"
+#include "daemon/worker/basis/task_crew.hpp"
 #include "daemon/worker/read/buffer.hpp"
 #include "daemon/worker/read/source.hpp"
 
@@ -74,6 +76,26 @@ class ReadAhead {
   std::map<Ticket, Result<Slice>> ready_;
 
   ThreadGroup threads_;
+};
+
+// SourceBlocks: a whole source file in blocks: first those that were read to recognize it, then
+// what a ReadAhead fetches.
+class SourceBlocks {
+ public:
+  // `first` has the source's first blocks, up to its position(). The source is borrowed.
+  SourceBlocks(const Source& source, std::vector<Slice> first, const ReadAheadLimits& limits);
+
+  // Call it before the first next(). Starts nothing if the source ends where `first` does.
+  Status start();
+
+  // Both do as ReadAhead's.
+  Result<Slice> next();
+  void stop() { ahead_.stop(); }
+
+ private:
+  std::deque<Slice> first_;
+  bool is_all_;  // everything is in first_
+  ReadAhead ahead_;
 };
 
 }  // namespace nodestage

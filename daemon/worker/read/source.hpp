@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/spool/relayed_source.hpp"

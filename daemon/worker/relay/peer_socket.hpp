@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 
 namespace nodestage {

@@ -14,7 +14,7 @@
 
 #include "common/result.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/budget/rate_limit.hpp"
+#include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/relay/relay_basis.hpp"
 #include "daemon/worker/relay/relay_server.hpp"
 #include "daemon/worker/relay/slot_table.hpp"
@@ -68,5 +68,11 @@ class Relay {
   RelayServer server_;
   std::optional<RelayClock::time_point> staging_over_since_;
 };
+
+// Runs the worker's task `relay`: gets sources from other nodes, and passes them on.
+
+// Uses the descriptors of worker_order.hpp. Writes the status file: phase `working` once it listens
+// (or cannot), then `done`, or `failed` with the cause. Returns the exit code.
+int run_relay(const RelayOrder& order);
 
 }  // namespace nodestage

@@ -1,13 +1,80 @@
 #include "daemon/worker/relay/sealed_stream.hpp"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "common/text/human.hpp"
+#include "common/wire/hkdf.hpp"
+#include "common/wire/wire.hpp"
+
 namespace nodestage {
+namespace {
+
+constexpr std::string_view k_client_proof = "nodestage relay 1 client proof";
+constexpr std::string_view k_server_proof = "nodestage relay 1 server proof";
+constexpr std::string_view k_client_keys = "nodestage relay 1 client keys";
+constexpr std::string_view k_server_keys = "nodestage relay 1 server keys";
+
+using Hash = std::array<std::uint8_t, 32>;
+
+Result<Hash> hmac(std::span<const std::uint8_t> key, std::string_view data) {
+  Hash hash{};
+  unsigned size = 0;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(data.data());
+  if (::HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes, data.size(),
+             hash.data(), &size) == nullptr ||
+      size != hash.size())
+    return Error{0, "HMAC-SHA256 is not available (OpenSSL)"};
+  return hash;
+}
+
+template <typename Array>
+std::string_view as_text(const Array& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string both(const RelayNonces& nonces) {
+  return std::string(as_text(nonces.client)).append(as_text(nonces.server));
+}
+
+}  // namespace
+
+Result<RelayNonce> new_relay_nonce() {
+  RelayNonce nonce{};
+  // So few bytes come at once or not at all.
+  if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size()))
+    return system_error("getrandom");
+  return nonce;
+}
+
+Result<RelayProof> prove(const RelayKey& key, RelaySide side, const RelayNonces& nonces) {
+  std::string text(side == RelaySide::client ? k_client_proof : k_server_proof);
+  return hmac(key, text += both(nonces));
+}
+
+bool is_same(const RelayProof& one, const RelayProof& other) {
+  return ::CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
+}
+
+Result<DirectionKeys> derive_keys(const RelayKey& key, RelaySide sender,
+                                  const RelayNonces& nonces) {
+  std::array<std::uint8_t, 44> bytes{};
+  TRY(hkdf_sha256(as_text(key), both(nonces),
+                  sender == RelaySide::client ? k_client_keys : k_server_keys, bytes));
+  DirectionKeys keys;
+  std::copy_n(bytes.begin(), keys.key.size(), keys.key.begin());
+  std::copy_n(bytes.begin() + 32, keys.nonce.size(), keys.nonce.begin());
+  return keys;
+}
+
 namespace {
 
 constexpr std::string_view k_greeting = "nsrelay1";
@@ -219,6 +286,53 @@ Result<std::optional<SealedFrame>> SealedStream::receive(RelayClock::time_point 
   const auto data = frame.subspan(k_header_bytes, length);
   TRY(opening_.open(frame.first(k_header_bytes), data, frame.last<k_tag_bytes>()));
   return std::optional(SealedFrame{std::to_integer<std::uint8_t>(frame[4]), data});
+}
+
+namespace {
+
+constexpr std::size_t k_most_reason_bytes = 400;
+
+std::string_view text_of(std::span<const std::byte> data) {
+  return {reinterpret_cast<const char*>(data.data()), data.size()};
+}
+
+}  // namespace
+
+std::string encode_ask(const RelayAsk& ask) {
+  WireEncoder out;
+  out.u64(ask.identity.size);
+  out.u64(static_cast<std::uint64_t>(ask.identity.mtime_ns));
+  out.u64(static_cast<std::uint64_t>(ask.identity.ctime_ns));
+  out.u64(ask.offset);
+  out.text(ask.path);
+  return out.data();
+}
+
+Result<RelayAsk> decode_ask(std::span<const std::byte> data) {
+  WireDecoder in(text_of(data));
+  RelayAsk ask;
+  ask.identity.size = in.u64();
+  ask.identity.mtime_ns = static_cast<std::int64_t>(in.u64());
+  ask.identity.ctime_ns = static_cast<std::int64_t>(in.u64());
+  ask.offset = in.u64();
+  ask.path = in.text();
+  const bool is_path = ask.path.starts_with('/') && ask.path.size() < k_max_relay_path &&
+                       ask.path.find('\0') == std::string::npos;
+  if (!in.finished() || !is_path || ask.offset > ask.identity.size)
+    return Error{EPROTO, "the other side asks for something that makes no sense"};
+  return ask;
+}
+
+std::string encode_reason(const std::string& why) {
+  WireEncoder out;
+  out.text(shortened(why, k_most_reason_bytes));
+  return out.data();
+}
+
+std::string decode_reason(std::span<const std::byte> data) {
+  WireDecoder in(text_of(data));
+  const std::string why = in.text();
+  return in.finished() ? printable(shortened(why, k_most_reason_bytes)) : "no reason";
 }
 
 }  // namespace nodestage

@@ -1,14 +1,102 @@
 #include "daemon/worker/relay/slot_feed.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/basis/log.hpp"
-#include "daemon/worker/basis/thread_group.hpp"
+#include "daemon/worker/basis/task_crew.hpp"
 
 namespace nodestage {
+namespace {
+
+constexpr std::uint64_t k_mebibyte = 1ULL << 20;
+
+double rate_of(std::uint64_t bytes, const HeadLook& look) {
+  const double elapsed = std::chrono::duration<double>(look.time).count();
+  return static_cast<double>(bytes) / std::max(elapsed, 1e-9);
+}
+
+}  // namespace
+
+std::uint64_t bytes_to_measure(std::uint64_t size, std::uint64_t ring) {
+  const std::uint64_t part = std::clamp(size / 8, 8 * k_mebibyte, 64 * k_mebibyte);
+  return std::min({part, size, ring / 4});
+}
+
+RelayChoice choose(const HeadLook& look, std::uint64_t nodes, std::uint64_t site_rate,
+                   double limit) {
+  const bool is_limited = limit > 0 && limit < static_cast<double>(k_relayed_rate);
+  if (nodes < 2 || site_rate == 0 || is_limited) return RelayChoice::relayed;
+  const bool is_slow = rate_of(look.read, look) < static_cast<double>(k_relayed_rate);
+  if (look.read < look.wanted) {
+    const double longest = static_cast<double>(look.wanted) / static_cast<double>(k_relayed_rate);
+    const bool is_late = std::chrono::duration<double>(look.time).count() > longest;
+    return is_slow && is_late ? RelayChoice::relayed : RelayChoice::open;
+  }
+  const double rate = rate_of(look.read_in_all, look);
+  const bool is_granted = rate * static_cast<double>(nodes) <= static_cast<double>(site_rate);
+  const bool is_memory = rate > static_cast<double>(k_memory_rate);
+  return is_slow || is_memory || !is_granted ? RelayChoice::relayed : RelayChoice::alone;
+}
+
+std::string alone_text(const HeadLook& look, std::uint64_t nodes) {
+  return "it is fast enough for all " + human_count(nodes) + " nodes (" +
+         human_bytes(static_cast<std::uint64_t>(rate_of(look.read_in_all, look))) +
+         "/s to the first)";
+}
+
+Upstream::Upstream(SealedStream stream, const Limits& limits)
+    : stream_(std::move(stream)), limits_(limits), silence_(limits.silence) {}
+
+Result<Upstream> Upstream::ask(const RelayPlan& plan, const RelayAsk& ask, const Limits& limits) {
+  const auto until = RelayClock::now() + limits.silence;
+  TRY_ASSIGN(PeerSocket socket, PeerSocket::connect(plan.address, plan.port, until, limits.stop));
+  if (limits.socket_bytes > 0) socket.bound_buffers(limits.socket_bytes);
+  TRY_ASSIGN(SealedStream stream,
+             SealedStream::meet(std::move(socket), RelaySide::client, plan.key, until));
+  Upstream upstream(std::move(stream), limits);
+  const std::string text = encode_ask(ask);
+  const auto message =
+      ask.kind == RelayKind::directory ? RelayMessage::ask_directory : RelayMessage::ask;
+  TRY(upstream.send(message, std::as_bytes(std::span(text))));
+  return upstream;
+}
+
+Status Upstream::send(RelayMessage message, std::span<const std::byte> data) {
+  spoken_ = RelayClock::now();
+  return stream_.send(static_cast<std::uint8_t>(message), data, [this] {
+    return RelayClock::now() < spoken_ + limits_.silence
+               ? Status()
+               : Error{ETIMEDOUT, "the other side does not read"};
+  });
+}
+
+Status Upstream::say_alive() {
+  if (RelayClock::now() < spoken_ + k_alive_step) return {};
+  return send(RelayMessage::alive, {});
+}
+
+Result<std::optional<Upstream::Word>> Upstream::next() {
+  TRY(say_alive());
+  silence_.go_on();
+  TRY_ASSIGN(const auto frame, stream_.receive(RelayClock::now() + k_alive_step));
+  if (!frame) {
+    if (!silence_.is_too_long()) return std::optional<Word>();
+    return Error{ETIMEDOUT, "the other side has said nothing for too long"};
+  }
+  silence_.heard();
+  const auto message = to_enum<RelayMessage>(frame->kind);
+  if (message == RelayMessage::alive) return std::optional<Word>();
+  if (message == RelayMessage::leave) return Error{0, decode_reason(frame->data)};
+  if (!message || is_ask(*message))
+    return Error{EPROTO, "the other side says something that makes no sense"};
+  return std::optional(Word{*message, frame->data});
+}
+
 namespace {
 
 // How long an upstream that was silent is left alone.

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "daemon/worker/relay/relay_basis.hpp"
-#include "daemon/worker/relay/relay_message.hpp"
+#include "daemon/worker/relay/sealed_stream.hpp"
 #include "daemon/worker/relay/slot_feed.hpp"
 
 namespace nodestage {

@@ -13,11 +13,46 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 
-#include "daemon/worker/sandbox/kernel_sandbox.hpp"
+#include "common/os/file.hpp"
 
 namespace nodestage {
+namespace {
+
+bool lists(const char* file, const std::string& word) {
+  const auto text = read_file(AT_FDCWD, file, 4096);
+  return text && text->find(word) != std::string::npos;
+}
+
+}  // namespace
+
+int landlock_version() {
+  constexpr std::uint32_t k_ask_version = 1;  // LANDLOCK_CREATE_RULESET_VERSION
+  const long version =
+      ::syscall(SYS_landlock_create_ruleset, nullptr, std::size_t{0}, k_ask_version);
+  if (version >= 0) return static_cast<int>(version);
+  const int code = errno;
+  if (code == EOPNOTSUPP) return 0;  // switched off
+  // A filter of system calls may answer like a kernel without Landlock.
+  if (code == ENOSYS && !lists("/sys/kernel/security/lsm", "landlock")) return 0;
+  return -code;
+}
+
+bool has_seccomp_filters() {
+  return lists("/proc/sys/kernel/seccomp/actions_avail", "kill_process");
+}
+
+Error confinement_error(const std::string& call, int code) {
+  Error error = system_error(call, code);
+  if (code == EPERM || code == ENOSYS || code == EACCES)
+    error.what += ": refused by a filter of system calls that this process has inherited";
+  return error;
+}
+
 namespace {
 
 // By name, since not every machine has each call, and not every libseccomp knows each.
@@ -149,7 +184,7 @@ Status add_by_arguments(const Filter& filter) {
   constexpr std::uint64_t k_set_vma = 0x53564d41;  // PR_SET_VMA
   for (const std::uint64_t option : {std::uint64_t{PR_SET_NAME}, k_set_vma})
     TRY(add(filter, SCMP_ACT_ALLOW, "prctl", is(0, option)));
-  // A worker can lower its own priority (daemon/worker/basis/low_priority.hpp).
+  // A worker can lower its own priority (daemon/worker/basis/fault.hpp).
   constexpr std::uint64_t k_io_priority_of_process = 1;  // ioprio_set(2)
   TRY(add(filter, SCMP_ACT_ALLOW, "setpriority", is(0, PRIO_PROCESS), is(1, 0)));
   return add(filter, SCMP_ACT_ALLOW, "ioprio_set", is(0, k_io_priority_of_process), is(1, 0));

@@ -1,10 +1,28 @@
 // Limits the system calls of a worker and of the programs that it starts (seccomp).
 #pragma once
 
+#include <string>
+
 #include "common/result.hpp"
-#include "common/wire/worker_rules.hpp"
+#include "common/wire/worker_order.hpp"
 
 namespace nodestage {
+
+// Finds out what this node's kernel offers to a process that confines itself.
+
+// From this version of Landlock's interface on, entries can be renamed and linked between the
+// directories below an allowed one, which staging needs.
+inline constexpr int k_landlock_wanted = 2;
+
+// Returns the version of Landlock (landlock_create_ruleset(2)); 0 if there is none or it is off;
+// -errno if the kernel may have it and does not let this process use it.
+int landlock_version();
+
+// Returns whether the kernel has seccomp filters that kill a process, usable here or not.
+bool has_seccomp_filters();
+
+// Returns the fault, with the likely reason, for a failed system call of confinement.
+Error confinement_error(const std::string& call, int code);
 
 // Filters the calls of all present and future threads of this process, for good. Reading, decoding,
 // and writing files is allowed. What only an intruder has a use for (running programs, tracing,

@@ -1,12 +1,13 @@
 #include "daemon/worker/sandbox/sandbox.hpp"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 
+#include "common/os/file.hpp"
 #include "daemon/worker/sandbox/call_filter.hpp"
-#include "daemon/worker/sandbox/kernel_sandbox.hpp"
 #include "daemon/worker/sandbox/landlock.hpp"
 
 namespace nodestage {
@@ -18,7 +19,7 @@ constexpr rlim_t k_open_files = 64 * 1024;
 // Not limited here: memory (RLIMIT_AS also counts what is only reserved, such as each thread's
 // stack and heap; the worker's cgroup has worker.memory), processes (RLIMIT_NPROC counts all of the
 // user's; the cgroup has worker.pids, and fork() is deadly), the size of a file (the disk is
-// admitted as a whole, allowance.hpp), CPU time (the daemon limits the duration of a task).
+// admitted as a whole, space.hpp), CPU time (the daemon limits the duration of a task).
 void limit_resources() {
   const rlimit no_dump{0, 0};
   static_cast<void>(::setrlimit(RLIMIT_CORE, &no_dump));
@@ -77,6 +78,35 @@ Sandbox enter_sandbox(Profile profile, Special special) {
   Sandbox sandbox;
   limit_resources();
   filter(sandbox, profile, special);
+  return sandbox;
+}
+
+namespace {
+
+Status restrict_writes(int job_fd) {
+  TRY_ASSIGN(const LandlockRuleset rules, LandlockRuleset::make(k_landlock_all_writes));
+  TRY(rules.allow(job_fd, k_landlock_all_writes));
+  for (const char* path : {"/dev/null", "/dev/zero"}) {
+    const Fd device(::open(path, O_PATH | O_CLOEXEC));
+    if (!device) continue;
+    TRY(rules.allow(device.get(),
+                    k_landlock_write_file | k_landlock_truncate | k_landlock_control_device));
+  }
+  return rules.enter();
+}
+
+}  // namespace
+
+Sandbox enter_build_sandbox(int job_fd) {
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  Sandbox sandbox;
+  if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+    sandbox.lacking = "no_new_privs is not set";
+    return sandbox;
+  }
+  note_writes(sandbox, restrict_writes(job_fd));
+  note_calls(sandbox, filter_build_calls());
   return sandbox;
 }
 

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
-#include "common/wire/worker_rules.hpp"
+#include "common/wire/worker_order.hpp"
 
 namespace nodestage {
 
-// The rights that a task needs. (build_sandbox.hpp has those of pip and other programs.)
+// The rights that a task needs. (Those of pip and other programs are below.)
 enum class Profile {
   decode,  // reads and decodes untrusted data, and writes files
   relay,   // reads files, writes to what it has open, and talks to other nodes by TCP
@@ -38,5 +38,20 @@ void note_calls(Sandbox& sandbox, const Status& filtered);
 Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places);
 // Does the same without a limit on the directories, for a task that cannot know them.
 Sandbox enter_sandbox(Profile profile, Special special);
+
+// The sandbox of a process that builds environments: it runs pip and, with venv.build = "any",
+// other people's code.
+
+// Confines this process and everything that it starts, for good. No other thread may run.
+// no_new_privs must be set; without it only core files are limited, and that is reported as
+// lacking. Core files are disabled, the system calls of filter_build_calls() are refused (so there
+// is no network), and Landlock applies as far as the kernel has it:
+//   ABI 2   files and directories are created, changed, and removed only below job_fd; of the
+//           devices, null and zero can be written
+//   ABI 3   the same for truncating
+//   ABI 5   no ioctl on devices
+//   ABI 6   no signal to a process outside, no abstract unix socket of one
+// A private /dev would need privilege, so whatever the user may read can be read.
+Sandbox enter_build_sandbox(int job_fd);
 
 }  // namespace nodestage

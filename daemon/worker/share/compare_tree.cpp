@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/basis/log.hpp"
-#include "daemon/worker/basis/low_priority.hpp"
-#include "daemon/worker/share/file_look.hpp"
+#include "daemon/worker/share/source_trust.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {

@@ -15,9 +15,7 @@
 #include "daemon/worker/piece/dataset_sources.hpp"
 #include "daemon/worker/piece/piece.hpp"
 #include "daemon/worker/share/dataset_key.hpp"
-#include "daemon/worker/share/file_look.hpp"
 #include "daemon/worker/share/source_trust.hpp"
-#include "daemon/worker/share/venv_key.hpp"
 
 namespace nodestage {
 namespace {

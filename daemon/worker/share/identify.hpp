@@ -1,4 +1,4 @@
-// The `identify` task: the keys of a request's shared items (common/wire/shared_item.hpp).
+// The `identify` task: the keys of a request's shared items (common/wire/worker_order.hpp).
 #pragma once
 
 #include <vector>

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/worker/share/file_look.hpp"
+#include "daemon/worker/share/source_trust.hpp"
 
 namespace nodestage {
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <span>
 
-#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/text/hex_digits.hpp"
 #include "common/text/human.hpp"

@@ -1,4 +1,4 @@
-// ShareKey: the key of a shared item (common/wire/shared_item.hpp): a hash of everything that its
+// ShareKey: the key of a shared item (common/wire/worker_order.hpp): a hash of everything that its
 // tree depends on, and whether the tree may be kept at all.
 //
 // The hash is SHA-256 over fields, each as LENGTH:BYTES of its label and of its value, with lengths
@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/share/file_look.hpp"
 #include "daemon/worker/share/source_trust.hpp"
 #include "daemon/worker/share/tree_look.hpp"
 

@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/text/hex_digits.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/basis/task_crew.hpp"
-#include "daemon/worker/budget/source_pace.hpp"
-#include "daemon/worker/share/file_look.hpp"
+#include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/share/looked_directories.hpp"
+#include "daemon/worker/share/source_trust.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
 
 namespace nodestage {

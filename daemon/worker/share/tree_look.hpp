@@ -22,7 +22,6 @@
 
 #include "common/result.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
-#include "daemon/worker/share/file_look.hpp"
 #include "daemon/worker/share/source_trust.hpp"
 #include "daemon/worker/tree/out_links.hpp"
 

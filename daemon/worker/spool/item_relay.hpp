@@ -1,16 +1,78 @@
 // ItemRelay: what became of the relay of one item's sources, for its record and its note.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
+#include "common/result.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/spool/relayed_source.hpp"
 #include "daemon/worker/spool/relayed_sources.hpp"
-#include "daemon/worker/spool/relayed_tree.hpp"
 
 namespace nodestage {
+
+// RelayedTree: a directory in a slot of the board (common/wire/relay_board.hpp): the stream of what
+// is in it, which this node either writes for the others or reads.
+// For one thread at a time. It adds to the meter what came from other nodes.
+class RelayedTree {
+ public:
+  // Takes the place of a directory. Borrows `sources` and `meter`.
+  RelayedTree(const RelayPlace& place, RelayedSources& sources, Meter& meter)
+      : place_(place), sources_(sources), meter_(meter) {}
+  RelayedTree(const RelayedTree&) = delete;
+  RelayedTree& operator=(const RelayedTree&) = delete;
+  ~RelayedTree() { static_cast<void>(close()); }
+
+  enum class Part {
+    alone,   // nothing is relayed: this node reads the directory for itself
+    writes,  // it reads the directory, and writes the stream for the others
+    reads,   // the stream comes from another node
+  };
+  // Waits until it is known what this node does. The fault is stopped().
+  Result<Part> await_part();
+
+  // Part::writes. Appends to the stream, and waits for room. Returns false if the stream is given
+  // up, which is no fault of the copy.
+  bool write(std::span<const std::byte> data);
+  // Completes the stream. Without it, close() breaks it.
+  void end();
+  // What is in the directory cannot be in a stream: no node behind this one asks for another. To be
+  // called before close().
+  void refuse();
+
+  // Part::reads. Reads what comes next, at least one byte; 0: the stream is complete. After a
+  // fault, has_broken() says whether this node must read the directory itself, and is_refused()
+  // whether another try would find no stream, either.
+  Result<std::size_t> read(std::span<std::byte> into);
+  [[nodiscard]] bool has_broken() const { return has_broken_; }
+  [[nodiscard]] bool is_refused() const { return is_refused_; }
+
+  // Gives the slot back.
+  RelayedSource::Outcome close();
+
+ private:
+  [[nodiscard]] std::string ended() const;
+  Error broken(const std::string& why);
+  bool is_silent(SilenceWatch& watch);
+  Result<std::size_t> take(std::span<std::byte> into);
+  bool put(std::span<const std::byte>& data, std::uint64_t granted);
+  void count();
+
+  const RelayPlace place_;
+  RelayedSources& sources_;
+  Meter& meter_;
+  std::uint64_t position_ = 0;
+  std::uint64_t from_nodes_ = 0;  // as the slot had it
+  std::string node_;
+  std::string why_;
+  bool has_broken_ = false;
+  bool is_refused_ = false;
+  bool is_closed_ = false;
+};
 
 // For any thread. Borrows everything.
 class ItemRelay {

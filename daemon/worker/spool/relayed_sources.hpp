@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "common/wire/worker_rules.hpp"
+#include "common/wire/worker_order.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/spool/board.hpp"
 #include "daemon/worker/spool/silence.hpp"

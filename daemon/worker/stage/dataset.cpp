@@ -10,7 +10,7 @@
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/share/dataset_key.hpp"
-#include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/tree/directory_listing.hpp"
 
 namespace nodestage {
 namespace {

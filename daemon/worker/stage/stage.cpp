@@ -11,16 +11,16 @@
 #include <iterator>
 #include <optional>
 #include <thread>
+#include <utility>
 
-#include "common/os/memory_limit.hpp"
+#include "common/os/cgroup_paths.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/log.hpp"
-#include "daemon/worker/stage/admit_items.hpp"
+#include "daemon/worker/share/identify.hpp"
 #include "daemon/worker/stage/dataset.hpp"
-#include "daemon/worker/stage/spool_space.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
-#include "daemon/worker/stage/staged_venv.hpp"
+#include "daemon/worker/stage/staged_item.hpp"
 
 namespace nodestage {
 namespace {
@@ -373,6 +373,26 @@ Result<std::optional<Builder>> start_builder(const StageOrder& order, const Stag
   TRY_ASSIGN(Builder started, Builder::start(k_worker_directory_fd, request.umask));
   builder.emplace(std::move(started));
   return builder;
+}
+
+int run_keep(KeepOrder order, const StageRequest& request, OpenedItems items) {
+  StageRequest wanted;
+  wanted.umask = k_umask_for_all;
+  OpenedByText opened;
+  for (SharedItem& shared : order.shared) {
+    if (shared.item >= request.datasets.size() || !is_for_readers(request.datasets[shared.item]))
+      return StageReport().fail("what it is to keep is not in the request", {});
+    if (const auto found = items.find(shared.item); found != items.end())
+      opened.emplace(request.datasets[shared.item].source, std::move(found->second));
+    const auto index = static_cast<std::uint32_t>(wanted.datasets.size());
+    DatasetItem& item = wanted.datasets.emplace_back(request.datasets[shared.item]);
+    item.destination = std::to_string(index) + "/" + last_part(shared.path);
+    item.name.clear();
+    item.storage = Storage::disk;
+    shared.item = index;
+  }
+  read_opened_only(std::move(opened));
+  return run_stage(order, wanted, nullptr);
 }
 
 }  // namespace nodestage

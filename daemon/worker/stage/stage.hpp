@@ -5,6 +5,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/read/opened_sources.hpp"
 #include "daemon/worker/share/share_key.hpp"
 #include "daemon/worker/venv/builder.hpp"
 
@@ -28,5 +29,13 @@ Status check_user(const IdentifyOrder& order);
 // request, and if order.refuse_venv says why there must be none. Call it before the worker's
 // sandbox, in which no process can be created.
 Result<std::optional<Builder>> start_builder(const StageOrder& order, const StageRequest& request);
+
+// The `keep` task: stages shared items for all who may read their sources, as the keeper.
+
+// Stages the items of order.shared, from their sources in `items`, into k_worker_directory_fd,
+// which is the keeper's: the one at index i as <i>/<the last part of its path>. All may read what
+// is made, and nobody may write to it. Reports as run_stage() does, of these items in this order;
+// what is wrong with one of them does not stop the others.
+int run_keep(KeepOrder order, const StageRequest& request, OpenedItems items);
 
 }  // namespace nodestage

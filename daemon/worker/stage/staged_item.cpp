@@ -9,6 +9,7 @@
 #include "daemon/worker/read/source.hpp"
 
 namespace nodestage {
+
 StagedItem::StagedItem(const std::string& source, Patience patience, ItemSharing::Asked shared,
                        std::size_t index, const StageContext& context)
     : source_(source),
@@ -171,6 +172,103 @@ void StagedItem::fill_amounts(ItemRecord& record) const {
   if (!relay_.was_asked()) return;
   record.bytes_from_storage = meter_.from_storage;
   record.bytes_from_nodes = meter_.from_nodes;
+}
+
+namespace {
+
+std::string subject_of(const std::vector<StagedItem*>& items, const Need& sum) {
+  const std::size_t others = items.size() - 1;
+  std::string subject = items.front()->source();
+  if (others == 0) {
+    subject += ": needs";
+  } else {
+    subject += others == 1 ? " and another dataset together need"
+                           : " and " + human_count(others) + " other datasets together need";
+  }
+  return sum.least.bytes < sum.expected.bytes ? subject + " at least" : subject;
+}
+
+Status ask_for(const std::vector<StagedItem*>& items, std::uint64_t spare, Allowance& allowance) {
+  Need sum{{spare, 0}, {spare, 0}};
+  for (const StagedItem* item : items) {
+    sum = {sum.expected + item->need().expected, sum.least + item->need().least};
+  }
+  if (sum.expected == Amount{}) return {};
+  return allowance.ask(sum, items.empty() ? "" : subject_of(items, sum),
+                       spare > 0 ? Allowance::Spare::included : Allowance::Spare::none);
+}
+
+// 0 for what is needed, which is never left out.
+std::uint64_t spare_bytes(const StagedItem* item) {
+  return item->is_needed() ? 0 : 1 + item->need().expected.bytes;
+}
+
+}  // namespace
+
+Result<std::uint64_t> admit_items(std::vector<StagedItem*>& items, const Spare& spare,
+                                  Allowance& allowance) {
+  if (spare.wanted > 0 && ask_for(items, spare.wanted, allowance)) return spare.wanted;
+  if (spare.least < spare.wanted && ask_for(items, spare.least, allowance)) return spare.least;
+  while (!items.empty()) {
+    Status admitted = ask_for(items, 0, allowance);
+    if (admitted) return std::uint64_t{0};
+    const auto largest = std::max_element(
+        items.begin(), items.end(),
+        [](const StagedItem* a, const StagedItem* b) { return spare_bytes(a) < spare_bytes(b); });
+    if ((*largest)->is_needed()) return admitted.error();
+    (*largest)->leave_out(admitted.error());
+    items.erase(largest);
+  }
+  return std::uint64_t{0};
+}
+
+namespace {
+
+constexpr char k_no_room[] = "the local disk has no room for that";
+
+}  // namespace
+
+SpoolSpace::SpoolSpace(RelayedSources* relays, Allowance& allowance, const std::atomic<bool>& stop)
+    : relays_(relays),
+      allowance_(allowance),
+      stop_(stop),
+      space_(k_worker_directory_fd, allowance) {}
+
+Status SpoolSpace::admit(std::vector<StagedItem*>& items, std::size_t at_once) {
+  using Size = RelayedSources::SpoolSize;
+  const auto bytes_of = [this](Size size) {
+    return relays_ != nullptr ? in_blocks(relays_->spool_bytes(size)) : 0;
+  };
+  const Spare spare{bytes_of(Size::whole), bytes_of(Size::least)};
+  TRY_ASSIGN(claimed_, admit_items(items, spare, allowance_));
+  if (relays_ == nullptr) return {};
+  if (claimed_ == 0 && spare.wanted > 0) {
+    relays_->refuse(k_no_room);
+    return {};
+  }
+  relays_->begin(at_once, claimed_ < spare.wanted ? Size::least : Size::whole);
+  if (claimed_ > 0) allowance_.set_spare([this] { return relays_->turn_off(k_no_room, stop_); });
+  return {};
+}
+
+// Beyond the claim, the spool is what the data could take instead: it is not counted.
+void SpoolSpace::count() {
+  if (relays_ != nullptr) relays_->beat();
+  if (claimed_ == 0) return;
+  const std::uint64_t now = std::min(relays_->spool_taken(), claimed_);
+  if (now <= counted_) return;
+  const Amount grown{now - counted_, 0};
+  counted_ = now;
+  if (const Status taken = space_.take(grown); !taken) log_line(taken.error().text());
+  space_.wrote(grown);
+}
+
+void SpoolSpace::end() {
+  if (relays_ == nullptr) return;
+  relays_->end();
+  count();
+  space_.settle({claimed_, 0});
+  claimed_ = 0;
 }
 
 }  // namespace nodestage

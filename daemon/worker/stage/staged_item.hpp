@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,12 +16,11 @@
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/budget/allowance.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/piece/piece.hpp"
 #include "daemon/worker/spool/item_relay.hpp"
-#include "daemon/worker/stage/item_progress.hpp"
+#include "daemon/worker/spool/relayed_sources.hpp"
 #include "daemon/worker/stage/item_sharing.hpp"
 #include "daemon/worker/stage/workspace.hpp"
 
@@ -157,5 +157,49 @@ class StagedItem {
 
 // In the request's order: datasets, then the environment.
 using StagedItems = std::vector<std::unique_ptr<StagedItem>>;
+
+// Admits everything that a job waits for, as a whole and before any of it is written.
+
+// What is asked for beside the items: `least` bytes if there is no room for `wanted`.
+struct Spare {
+  std::uint64_t wanted = 0;
+  std::uint64_t least = 0;
+};
+
+// All items must have been weighed. While there is no room for all, removes the largest item that
+// the job does not need from `items` and leaves it out. A fault if the rest does not fit. Returns
+// what is admitted of `spare`, which is given up before any item.
+Result<std::uint64_t> admit_items(std::vector<StagedItem*>& items, const Spare& spare,
+                                  Allowance& allowance);
+
+// SpoolSpace: what the relay worker's spool takes of the local disk, as this worker's claim.
+//
+// The relay worker writes the spool and has no claim of its own. What it is expected to take is
+// admitted with the data, and counts as written as far as the spool has grown. Where the data find
+// no more room, the spool is given up for them.
+// One thread. Everything is borrowed.
+class SpoolSpace {
+ public:
+  // `relays`: null if nothing is relayed.
+  SpoolSpace(RelayedSources* relays, Allowance& allowance, const std::atomic<bool>& stop);
+
+  // admit_items(), and the spool with them, a smaller one if there is no room for all that it
+  // could take. Without room for that, nothing is relayed.
+  Status admit(std::vector<StagedItem*>& items, std::size_t at_once);
+
+  // Call it several times a second. It also shows the relay worker that this worker lives.
+  void count();
+
+  // Nothing more is asked for: returns what the spool did not take.
+  void end();
+
+ private:
+  RelayedSources* const relays_;
+  Allowance& allowance_;
+  const std::atomic<bool>& stop_;
+  Space space_;
+  std::uint64_t claimed_ = 0;
+  std::uint64_t counted_ = 0;
+};
 
 }  // namespace nodestage

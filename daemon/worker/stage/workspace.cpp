@@ -11,8 +11,8 @@
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/basis/log.hpp"
-#include "daemon/worker/tree/below.hpp"
-#include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
 
 namespace nodestage {

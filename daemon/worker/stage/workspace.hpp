@@ -16,10 +16,10 @@
 #include <mutex>
 #include <string>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
-#include "daemon/worker/tree/placed_names.hpp"
-#include "daemon/worker/tree/write_bits.hpp"
+#include "daemon/worker/tree/pending_file.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
 
 namespace nodestage {
 

@@ -1,12 +1,77 @@
 #include "daemon/worker/tree/directory_listing.hpp"
 
 #include <dirent.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstring>
 
+#include "common/os/file.hpp"
+
 namespace nodestage {
+namespace {
+
+constexpr std::size_t k_open_levels = 32;
+
+}  // namespace
+
+Result<Fd> open_directory_at(int dir_fd, const std::string& name, unsigned long resolve) {
+  auto fd = open_beneath(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, resolve);
+  if (!fd) return Error{fd.error().code, std::strerror(fd.error().code)};
+  return fd;
+}
+
+Status change_mode(int path_fd, mode_t mode) {
+  constexpr long k_fchmodat2 = 452;  // Linux 6.6; unknown to older headers
+  if (::syscall(k_fchmodat2, path_fd, "", mode, AT_EMPTY_PATH) == 0) return {};
+  const std::string link = "/proc/self/fd/" + std::to_string(path_fd);
+  if (::chmod(link.c_str(), mode) == 0) return {};
+  return system_error("chmod");
+}
+
+std::string path_of(int fd) {
+  char path[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
+  return size <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(size));
+}
+
+Status DirStack::push(Fd child) {
+  levels_.push_back({std::move(child), 0, 0});
+  if (levels_.size() <= k_open_levels) return {};
+  Level& far = levels_[levels_.size() - 1 - k_open_levels];
+  if (!far.fd) return {};
+  struct stat info {};
+  if (::fstat(far.fd.get(), &info) != 0) return system_error("fstat");
+  far.device = info.st_dev;
+  far.inode = info.st_ino;
+  far.fd.reset();
+  return {};
+}
+
+Result<Fd> DirStack::pop() {
+  TRY(reopen(levels_.size() - 2));
+  Fd left = std::move(levels_.back().fd);
+  levels_.pop_back();
+  return left;
+}
+
+Status DirStack::reopen(std::size_t level) {
+  Level& wanted = levels_[level];
+  if (wanted.fd) return {};
+  TRY_ASSIGN(Fd fd, open_at(levels_[level + 1].fd.get(), "..", O_PATH | O_DIRECTORY));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_error("fstat");
+  if (info.st_dev != wanted.device || info.st_ino != wanted.inode) {
+    return Error{ESTALE, "a directory was moved while it was read"};
+  }
+  wanted.fd = std::move(fd);
+  return {};
+}
+
 namespace {
 
 // Larger than readdir's, for file systems that answer each call over a network.

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "daemon/worker/basis/bytes.hpp"
+#include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/budget/space.hpp"
 

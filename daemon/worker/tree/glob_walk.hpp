@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
 #include "daemon/worker/tree/job_tree.hpp"

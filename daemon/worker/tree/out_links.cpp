@@ -1,7 +1,9 @@
 #include "daemon/worker/tree/out_links.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
 
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -54,6 +56,28 @@ std::string OutLinks::note(LinksOut links, std::string_view key, std::uint64_t b
   if (bytes == 0) text += "no byte of data is in it: ";
   return text + counted(kept, "link leads", "links lead") + " out of it, such as " + kept_.first() +
          " (" + std::string(key) + " takes what they point to)";
+}
+
+namespace {
+
+std::string octal(mode_t mode) {
+  std::array<char, 8> digits{};
+  std::snprintf(digits.data(), digits.size(), "%03o", mode & 0777U);
+  return digits.data();
+}
+
+}  // namespace
+
+void UnreadableEntries::look_at(const std::string& path, mode_t mode) {
+  const mode_t needed = S_ISDIR(mode) ? S_IRUSR | S_IXUSR : S_IRUSR;
+  if ((mode & needed) != needed) found_.add(shown(path) + " (mode " + octal(mode) + ")");
+}
+
+std::string UnreadableEntries::note() const {
+  const auto count = found_.count();
+  if (count == 0) return {};
+  return human_count(count) + (count == 1 ? " entry has" : " entries have") +
+         " a mode that keeps you from reading, such as " + found_.first();
 }
 
 }  // namespace nodestage

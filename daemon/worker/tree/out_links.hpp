@@ -4,15 +4,42 @@
 // is above the tree's top. What a followed link points to is a tree with a top of its own.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
 
-#include "daemon/worker/tree/named_count.hpp"
-
 namespace nodestage {
+
+// NamedCount: counts things, and keeps the name of one, for a note to the user.
+// For several threads.
+class NamedCount {
+ public:
+  void add(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    if (count_++ == 0 || name < first_) first_ = name;
+  }
+
+  [[nodiscard]] std::uint64_t count() const {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+
+  // Returns the name that sorts first; "": there is none.
+  [[nodiscard]] std::string first() const {
+    const std::lock_guard lock(mutex_);
+    return first_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::uint64_t count_ = 0;
+  std::string first_;
+};
 
 enum class LinksOut { kept, followed };
 
@@ -40,6 +67,21 @@ class OutLinks {
  private:
   NamedCount kept_;  // "a/b -> ../../c"
   std::atomic<std::uint64_t> followed_ = 0;
+};
+
+// UnreadableEntries: counts what is staged with a mode that keeps its owner, the job's user, from
+// reading it, as in the source, or where only its group could read it.
+// For several threads.
+class UnreadableEntries {
+ public:
+  // Counts it if `mode`, of the staged file or directory with its type, is such a mode.
+  void look_at(const std::string& path, mode_t mode);
+
+  // Returns a note for the user; "" if there are none.
+  [[nodiscard]] std::string note() const;
+
+ private:
+  NamedCount found_;
 };
 
 }  // namespace nodestage

@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
-#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
-#include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/tree/directory_listing.hpp"
 
 namespace nodestage {
 namespace {
@@ -90,6 +93,110 @@ Status PendingName::commit_new(const std::string& name) const {
 
 Status close_checked(Fd file) {
   if (::close(file.release()) != 0 && errno != EINTR) return system_error("cannot write");
+  return {};
+}
+
+namespace {
+
+constexpr unsigned k_threads = 16;
+constexpr std::size_t k_most_waiting = 64;
+
+}  // namespace
+
+bool is_sync_refusal(int code) { return code == EINVAL || code == ENOTSUP || code == EROFS; }
+
+SyncCrew::~SyncCrew() {
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.clear();
+    is_over_ = true;
+  }
+  changed_.notify_all();
+}
+
+void SyncCrew::note(int code) {
+  const std::lock_guard lock(mutex_);
+  if (fault_ == 0 && !is_sync_refusal(code)) fault_ = code;
+}
+
+void SyncCrew::add(Fd written) {
+  if (!std::exchange(is_started_, true)) {
+    if (!threads_.start(k_threads, [this] { work(); })) {
+      if (::fsync(written.get()) != 0) note(errno);
+      is_started_ = false;
+      return;
+    }
+  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return waiting_.size() < k_most_waiting; });
+  waiting_.push_back(std::move(written));
+  changed_.notify_all();
+}
+
+void SyncCrew::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return is_over_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    const Fd written = std::move(waiting_.front());
+    waiting_.pop_front();
+    ++at_work_;
+    lock.unlock();
+    if (::fsync(written.get()) != 0) note(errno);
+    lock.lock();
+    --at_work_;
+    changed_.notify_all();
+  }
+}
+
+Status SyncCrew::finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return waiting_.empty() && at_work_ == 0; });
+  if (fault_ == 0) return {};
+  return system_error("the target's file system did not store all that was written", fault_);
+}
+
+Status SyncCrew::add_directory(int directory_fd, const PendingNames& names) {
+  Fd readable(::openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (readable) {
+    add(std::move(readable));
+    return {};
+  }
+  if (errno != EACCES) return system_error("cannot open the target's directory");
+  const PendingName pending(directory_fd, names);
+  TRY_ASSIGN(const Fd file, pending.create_file(0600));
+  if (::syncfs(file.get()) != 0) note(errno);
+  return {};
+}
+
+namespace {
+
+constexpr std::size_t k_max_bytes = std::size_t{64} * 1024 * 1024;
+
+Result<std::string> text_of(int job_fd, const std::string& path) {
+  TRY_ASSIGN(const Fd file,
+             open_beneath(job_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return Error{EINVAL, path};
+  return read_all(file.get(), k_max_bytes);
+}
+
+}  // namespace
+
+PlacedNames parse_placed_names(std::string_view text) {
+  PlacedNames names;
+  for (std::size_t end = text.find('\0'); end != std::string_view::npos; end = text.find('\0')) {
+    names.emplace(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  return names;
+}
+
+std::optional<PlacedNames> read_placed_names(int job_fd) {
+  for (const std::string& path :
+       {std::string(k_placed_afterwards), std::string(k_partial_directory) + "/" + k_placed_file}) {
+    if (const auto text = text_of(job_fd, path)) return parse_placed_names(*text);
+  }
   return {};
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 
 namespace nodestage {

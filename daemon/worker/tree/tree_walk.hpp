@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/worker/tree/dir_stack.hpp"
+#include "daemon/worker/tree/directory_listing.hpp"
 
 namespace nodestage {
 

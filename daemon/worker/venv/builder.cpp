@@ -14,11 +14,10 @@
 #include <optional>
 
 #include "common/os/child.hpp"
-#include "common/os/child_process.hpp"
 #include "common/os/file.hpp"
 #include "common/text/parsing.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/sandbox/build_sandbox.hpp"
+#include "daemon/worker/sandbox/sandbox.hpp"
 
 namespace nodestage {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/os/fd.hpp"
+#include "common/os/file.hpp"
 #include "common/result.hpp"
 #include "daemon/worker/sandbox/sandbox.hpp"
 

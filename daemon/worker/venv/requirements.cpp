@@ -1,14 +1,140 @@
 #include "daemon/worker/venv/requirements.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "common/os/file.hpp"
+#include "common/text/parsing.hpp"
+#include "common/text/utf16.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/venv/requirement_lines.hpp"
+#include "daemon/worker/venv/build_variables.hpp"
 
 namespace nodestage {
+namespace {
+
+constexpr std::size_t k_max_bytes = 4 * 1024 * 1024;
+constexpr std::string_view k_blanks = " \t";
+
+// Replaces all kinds of line ends by one.
+std::string with_newlines(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_pair = text[i] == '\r' && text.substr(i + 1).starts_with('\n');
+    const bool is_end = text[i] == '\r' || text[i] == '\v' || text[i] == '\f';
+    if (!is_pair) result += is_end ? '\n' : text[i];
+  }
+  return result;
+}
+
+// Returns the next line without its comment, with continued lines joined.
+std::string next_line(std::string_view& text) {
+  std::string line;
+  for (bool more = true; more && !text.empty();) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view part = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    more = part.ends_with('\\') && !trimmed(part, k_blanks).starts_with('#');
+    line += part.substr(0, part.size() - (more ? 1 : 0));
+  }
+  const std::size_t comment =
+      line.starts_with('#') ? 0 : std::min(line.find(" #"), line.find("\t#"));
+  return std::string(trimmed(std::string_view(line).substr(0, comment), k_blanks));
+}
+
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+// Without quotes.
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (is_blank(line[i])) continue;
+    if (i == 0 || is_blank(line[i - 1])) words.emplace_back();
+    if (line[i] != '"' && line[i] != '\'') words.back() += line[i];
+  }
+  return words;
+}
+
+bool ends_in_any(std::string_view text, std::initializer_list<std::string_view> ends) {
+  return std::any_of(ends.begin(), ends.end(),
+                     [text](std::string_view end) { return text.ends_with(end); });
+}
+
+}  // namespace
+
+bool RequirementOption::is(std::string_view brief, std::string_view full, std::size_t least) const {
+  return name == brief || (name.size() >= least && full.starts_with(name));
+}
+
+Result<std::string> read_requirements(const std::string& path) {
+  TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, k_open_source));
+  TRY_ASSIGN(const std::string bytes, read_all(fd.get(), k_max_bytes));
+  return utf8_of(bytes);
+}
+
+// Parses "-r FILE", "-rFILE", "--requirement FILE", "--requirement=FILE".
+RequirementLine requirement_line(std::string_view text) {
+  RequirementLine line;
+  line.text = text;
+  for (const auto& word : words_of(text)) {
+    if (word.starts_with("--")) {
+      const std::size_t equals = std::min(word.find('='), word.size());
+      line.options.push_back(
+          {word.substr(0, equals), word.substr(std::min(equals + 1, word.size()))});
+    } else if (word.starts_with('-')) {
+      line.options.push_back(
+          {word.substr(0, 2), word.substr(std::min<std::size_t>(2, word.size()))});
+    } else {
+      std::string& all = line.options.empty() ? line.requirement : line.options.back().value;
+      all.append(all.empty() ? "" : " ").append(word);
+    }
+  }
+  return line;
+}
+
+std::vector<RequirementLine> requirement_lines(std::string_view text) {
+  const std::string unified = with_newlines(text);
+  std::vector<RequirementLine> lines;
+  for (std::string_view rest = unified; !rest.empty();) {
+    if (const std::string line = next_line(rest); !line.empty())
+      lines.push_back(requirement_line(line));
+  }
+  return lines;
+}
+
+std::string_view place_in(std::string_view requirement) {
+  std::string_view place = requirement;
+  if (const auto at = place.find(" @ "); at != std::string_view::npos) {
+    place = trimmed(place.substr(at + 3), k_blanks);
+  }
+  place = place.substr(0, place.find_first_of(" ;"));
+  return place.substr(0, place.find('#'));
+}
+
+bool is_source(std::string_view requirement) {
+  const std::string_view place = place_in(requirement);
+  if (ends_in_any(place, {".whl"})) return false;
+  if (ends_in_any(place, {".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz"})) return true;
+  return place.find("://") != std::string_view::npos || place.starts_with('.') ||
+         place.starts_with('/') || place.find('/') != std::string_view::npos ||
+         place.starts_with("file:");
+}
+
+std::string included_file(const RequirementOption& option, const std::string& path) {
+  static constexpr std::string_view k_scheme = "file://";
+  if (!option.is("-r", "--requirement", 7) && !option.is("-c", "--constraint", 3)) return {};
+  const std::string& value = option.value;
+  if (value.starts_with(k_scheme)) return value.substr(k_scheme.size());
+  if (value.empty() || value.starts_with('/') || value.find("://") != std::string::npos)
+    return value.starts_with('/') ? value : std::string();
+  return path.substr(0, path.rfind('/') + 1) + value;
+}
+
 namespace {
 
 bool wants_source(const RequirementLine& line) {
@@ -147,6 +273,138 @@ Status check_is_requirements(const std::string& path) {
   return fault(EINVAL, shown(path) + ": is not a requirements file",
                "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt "
                "(made by: pip freeze > requirements.txt)");
+}
+
+namespace {
+
+constexpr std::string_view k_of_names = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+
+struct Variable {
+  std::size_t begin = 0;  // of "${NAME}" in its text
+  std::size_t size = 0;
+  std::string name;
+};
+
+std::optional<Variable> variable_in(std::string_view text, std::size_t from) {
+  for (std::size_t at = from; (at = text.find("${", at)) != std::string_view::npos; at += 2) {
+    const std::size_t end = text.find_first_not_of(k_of_names, at + 2);
+    if (end == std::string_view::npos || end == at + 2 || text[end] != '}') continue;
+    return Variable{at, end + 1 - at, std::string(text.substr(at + 2, end - at - 2))};
+  }
+  return {};
+}
+
+// Also of "git+ssh://host/x". A file has one, too.
+bool is_remote(std::string_view place) {
+  const std::size_t end = place.find("://");
+  if (end == std::string_view::npos) return false;
+  const std::string_view scheme = place.substr(0, end);
+  return !scheme.ends_with("file");
+}
+
+// What pip opens because of a line: not the addresses of indexes, which a build does not ask.
+std::vector<std::string> places_of(const RequirementLine& line) {
+  std::vector<std::string> places;
+  if (!line.requirement.empty()) places.push_back(line.requirement);
+  for (const auto& option : line.options) {
+    if (option.is("-e", "--editable", 4) || option.is("-r", "--requirement", 7) ||
+        option.is("-c", "--constraint", 3))
+      places.push_back(option.value);
+  }
+  return places;
+}
+
+// An address can have a password or a token before its host; that of ssh has a name there.
+std::string without_password(std::string line) {
+  const std::size_t scheme = line.find("://");
+  if (scheme == std::string::npos || line.substr(0, scheme).ends_with("ssh")) return line;
+  const std::size_t begin = scheme + 3;
+  const std::size_t at = line.substr(0, line.find_first_of("/ ", begin)).rfind('@');
+  if (at != std::string::npos && at > begin) line.replace(begin, at - begin, "****");
+  return line;
+}
+
+Error no_network(const std::string& path, const std::string& line) {
+  return fault(ENETUNREACH,
+               shown(path) + ": '" + shown(without_password(line)) +
+                   "' is downloaded, and an environment is built on a node without a network",
+               "Download it where there is a network (pip download or pip wheel -w DIR), write its "
+               "name alone into the file, and give wheels=DIR");
+}
+
+Error no_variable(const std::string& path, const std::string& line, const std::string& variable) {
+  return fault(EINVAL,
+               shown(path) + ": '" + shown(line) + "': the build has no variable " + variable,
+               "Write its value into the file. A variable reaches a build if it is exported where "
+               "you submit and your site passes it on (venv_environment= in plugstack.conf)");
+}
+
+// Returns the part of an address that pip prints, without password, version, and hash.
+std::string_view core_of(std::string_view place) {
+  place.remove_prefix(place.find("://") + 3);
+  const std::size_t at = place.substr(0, place.find('/')).find('@');
+  if (at != std::string_view::npos) place.remove_prefix(at + 1);
+  return place.substr(0, place.find_first_of(" #;@"));
+}
+
+class Reach {
+ public:
+  Reach(const std::vector<std::string>& environment, std::string_view log)
+      : environment_(environment), log_(log) {}
+
+  // A file that cannot be read is pip's to report.
+  Status check_file(const std::string& path) {
+    if (seen_.size() >= k_max_requirement_files || !seen_.insert(path).second) return {};
+    const auto text = read_requirements(path);
+    for (const auto& line : requirement_lines(text ? *text : "")) TRY(check_line(line, path));
+    return {};
+  }
+
+ private:
+  Status check_line(const RequirementLine& written, const std::string& path) {
+    const bool is_marked = written.requirement.find(';') != std::string::npos;
+    const auto counts = [&](std::string_view part) {
+      return !is_marked || log_.find(part) != std::string_view::npos;
+    };
+    const RequirementLine line = requirement_line(with_variables(written.text, environment_));
+    for (const std::string& place : places_of(line)) {
+      const std::string variable = first_variable(place);
+      if (!variable.empty() && counts(variable)) return no_variable(path, written.text, variable);
+      if (is_remote(place) && counts(core_of(place))) return no_network(path, written.text);
+    }
+    for (const auto& option : line.options) {
+      if (const std::string next = included_file(option, path); !next.empty())
+        TRY(check_file(next));
+    }
+    return {};
+  }
+
+  const std::vector<std::string>& environment_;
+  const std::string_view log_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace
+
+std::string with_variables(std::string_view text, const std::vector<std::string>& environment) {
+  std::string result(text);
+  for (auto variable = variable_in(result, 0); variable;) {
+    const std::string value = value_in(environment, variable->name);
+    const std::size_t size = value.empty() ? variable->size : value.size();
+    if (!value.empty()) result.replace(variable->begin, variable->size, value);
+    variable = variable_in(result, variable->begin + size);
+  }
+  return result;
+}
+
+std::string first_variable(std::string_view text) {
+  const auto variable = variable_in(text, 0);
+  return variable ? std::string(text.substr(variable->begin, variable->size)) : std::string();
+}
+
+Status check_reach(const std::string& path, const std::vector<std::string>& environment,
+                   std::string_view log) {
+  return Reach(environment, log).check_file(path);
 }
 
 }  // namespace nodestage

@@ -2,11 +2,46 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/result.hpp"
 
 namespace nodestage {
+
+// The lines of a requirements file, as pip reads them.
+struct RequirementOption {
+  std::string name;
+  std::string value;
+
+  // A long option's name can be shortened to `least` letters, which distinguish it.
+  [[nodiscard]] bool is(std::string_view brief, std::string_view full, std::size_t least) const;
+};
+
+struct RequirementLine {
+  std::string text;         // without comment, continued lines joined
+  std::string requirement;  // the text before the first option
+  std::vector<RequirementOption> options;
+};
+
+// How many files that include one another are read.
+inline constexpr std::size_t k_max_requirement_files = 100;
+
+// Reads a file of at most 4 MiB as UTF-8, or as UTF-16 with a byte order mark, as pip does.
+Result<std::string> read_requirements(const std::string& path);
+
+// All lines that are not empty.
+std::vector<RequirementLine> requirement_lines(std::string_view text);
+RequirementLine requirement_line(std::string_view line);
+
+// Returns the name, path, or address in a requirement.
+std::string_view place_in(std::string_view requirement);
+// Returns whether it is a path or an address, and not a wheel.
+bool is_source(std::string_view requirement);
+
+// Returns another file that pip reads because of an option in the file `path`: of requirements, or
+// of constraints; "" for any other option, and for an address.
+std::string included_file(const RequirementOption& option, const std::string& path);
 
 // Refuses, for venv.build = "wheels-only", a line that would run code of the sources that it names
 // (a local directory, an editable install, a source archive, a version control system), or would
@@ -25,5 +60,22 @@ struct RequirementFiles {
   std::string unknown;                   // why it is not all known, for a user; empty: it is
 };
 RequirementFiles files_of_requirements(const std::string& path);
+
+// Finds what a requirements file requests and a build on a node cannot reach: addresses beyond a
+// network, and variables that the build does not have.
+
+// Fails with the first such line, in the file or in one that it includes by -r or -c. `environment`
+// is the build's, as NAME=VALUE, and `log` pip's output, if it ran. A line with a marker (`;
+// python_version < "3.8"`) counts only if the log shows that pip acted on it: only pip knows
+// whether the marker is true.
+Status check_reach(const std::string& path, const std::vector<std::string>& environment,
+                   std::string_view log = {});
+
+// Returns the text with each `${NAME}` (capital letters, digits, '_') replaced by its value; one
+// without a value stays.
+std::string with_variables(std::string_view text, const std::vector<std::string>& environment);
+
+// Returns the first `${NAME}` in a text; "" if there is none.
+std::string first_variable(std::string_view text);
 
 }  // namespace nodestage

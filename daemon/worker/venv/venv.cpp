@@ -7,14 +7,13 @@
 #include <climits>
 #include <cstdlib>
 
-#include "common/os/directory_stream.hpp"
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/tree/dir_stack.hpp"
-#include "daemon/worker/venv/requirement_lines.hpp"
+#include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/venv/requirements.hpp"
 
 namespace nodestage {
 namespace {

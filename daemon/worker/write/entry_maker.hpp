@@ -2,19 +2,58 @@
 // TreeWriter use it.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <ctime>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "common/wire/worker_rules.hpp"
-#include "daemon/worker/archive/entries.hpp"
-#include "daemon/worker/tree/below.hpp"
+#include "common/os/file.hpp"
+#include "common/result.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/tree/file_sink.hpp"
-#include "daemon/worker/write/directory_cache.hpp"
+#include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
+
+// DirectoryCache: keeps open the directories that a thread writes to below a root, and their
+// parents.
+// Opens directories without following a link: a descriptor stays in the tree even if its name goes
+// elsewhere. For one thread.
+class DirectoryCache {
+ public:
+  explicit DirectoryCache(int root_fd) : root_(root_fd) {}  // borrowed
+
+  // Opens with O_PATH, until the next call. Missing directories are created (0777 & ~umask). If
+  // this process may open no more files, the cached directories are closed. Faults as in
+  // job_tree.hpp.
+  Result<int> open(const std::string& path);
+
+  // Returns the number of directories created since the last call.
+  std::size_t take_made() { return std::exchange(made_, 0); }
+
+  // Call it when a directory may have been removed or its name reused.
+  void forget();
+
+ private:
+  struct Place {
+    std::string path;
+    Fd fd;
+    std::uint64_t used = 0;
+  };
+  [[nodiscard]] Place* find(std::string_view path);
+  Result<Fd> open_or_make(const std::string& path);
+
+  const int root_;
+  std::array<Place, 64> places_;
+  std::uint64_t uses_ = 0;
+  std::size_t made_ = 0;
+};
 
 // An entry that is not a directory.
 struct NewEntry {

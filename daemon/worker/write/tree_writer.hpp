@@ -12,21 +12,65 @@
 // is a link is a fault, or left out and counted.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
-#include "daemon/worker/archive/entries.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/tree/file_sink.hpp"
-#include "daemon/worker/tree/unreadable_entries.hpp"
-#include "daemon/worker/tree/write_bits.hpp"
-#include "daemon/worker/write/seen_names.hpp"
+#include "daemon/worker/tree/out_links.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
 #include "daemon/worker/write/writer_crew.hpp"
-#include "daemon/worker/write/writer_tasks.hpp"
 
 namespace nodestage {
+
+// SeenNames: the names that an archive had so far, and those that writers may be working on.
+// Stores names by hash, a million in 32 MiB. Two names with the same hash only cost a wait. For one
+// thread.
+class SeenNames {
+ public:
+  explicit SeenNames(std::size_t most = std::size_t{1} << 20U) : most_(most) {}
+
+  enum class Kind { nothing, directory, other };
+  struct Found {
+    Kind kind = Kind::nothing;
+    bool in_flight = false;  // seen since the last settle()
+  };
+
+  [[nodiscard]] static std::uint64_t hash(std::string_view name);
+
+  [[nodiscard]] Found find(std::uint64_t hash) const;
+  void put(std::uint64_t hash, Kind kind);  // or marks it as in flight again
+
+  // Notes that no writer is working on any of them.
+  void settle();
+
+  // If is_full(): call forget() after settle() and before the next put(). From then on, find() may
+  // miss a name that was seen.
+  [[nodiscard]] bool is_full() const;
+  void forget();
+  [[nodiscard]] bool has_forgotten() const { return has_forgotten_; }
+
+ private:
+  [[nodiscard]] std::size_t place_of(std::uint64_t hash) const;
+  void grow();
+
+  const std::size_t most_;
+  struct Slot {
+    std::uint64_t hash;
+    std::uint32_t generation;  // 0: the slot is free
+    bool is_directory;
+  };
+  std::vector<Slot> slots_;  // open addressing, half of them free
+  std::size_t used_ = 0;
+  std::uint32_t generation_ = 1;
+  bool has_forgotten_ = false;
+};
 
 struct TreeWriterLimits {
   unsigned threads = 1;                                // maximum, in addition to the caller's
