@@ -153,7 +153,7 @@ bool is_below(int inner, int outer) {
 // Returns the last record that OutputReport wrote.
 ItemRecord record_of(int status_fd) {
   ItemRecord record{};
-  const auto count = pread_all(status_fd, bytes_of(record), k_items_offset);
+  const auto count = pread_all(status_fd, record_bytes(record), k_items_offset);
   if (!count || *count < sizeof record) record = {};
   return record;
 }

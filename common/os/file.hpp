@@ -84,11 +84,11 @@ Status pwrite_all(int fd, std::span<const std::byte> data, std::uint64_t offset,
 
 // The bytes of a record, for these two.
 template <typename Record>
-requires std::is_trivially_copyable_v<Record> std::span<std::byte> bytes_of(Record& record) {
+requires std::is_trivially_copyable_v<Record> std::span<std::byte> record_bytes(Record& record) {
   return std::as_writable_bytes(std::span(&record, 1));
 }
 template <typename Record>
-requires std::is_trivially_copyable_v<Record> std::span<const std::byte> bytes_of(
+requires std::is_trivially_copyable_v<Record> std::span<const std::byte> record_bytes(
     const Record& record) {
   return std::as_bytes(std::span(&record, 1));
 }

@@ -34,13 +34,13 @@ Status write_relay_plan(int fd, const RelayPlan& plan) {
   set_field(record.why, plan.why);
   constexpr std::size_t k_body = offsetof(PlanRecord, port);
   constexpr const char* k_relay_plan = "relay plan";
-  TRY(pwrite_all(fd, bytes_of(record).subspan(k_body), k_body, k_relay_plan));
-  return pwrite_all(fd, bytes_of(record).first(k_body), 0, k_relay_plan);
+  TRY(pwrite_all(fd, record_bytes(record).subspan(k_body), k_body, k_relay_plan));
+  return pwrite_all(fd, record_bytes(record).first(k_body), 0, k_relay_plan);
 }
 
 Result<RelayPlan> read_relay_plan(int fd) {
   PlanRecord record{};
-  const auto count = pread_all(fd, bytes_of(record), 0);
+  const auto count = pread_all(fd, record_bytes(record), 0);
   if (!count) return system_error("relay plan", count.error().code);
   const auto part = to_enum<RelayPart>(record.part);
   RelayPlan plan;

@@ -18,15 +18,16 @@ constexpr const char* k_space_record = "space record";
 template <typename Record>
 Status put_with_serial(int fd, const Record& record, std::size_t end, std::size_t offset) {
   constexpr std::size_t k_body = sizeof record.serial;
-  TRY(pwrite_all(fd, bytes_of(record).first(end).subspan(k_body), offset + k_body, k_space_record));
-  return pwrite_all(fd, bytes_of(record.serial), offset, k_space_record);
+  TRY(pwrite_all(fd, record_bytes(record).first(end).subspan(k_body), offset + k_body,
+                 k_space_record));
+  return pwrite_all(fd, record_bytes(record.serial), offset, k_space_record);
 }
 
 // All zeros if it is not there as a whole.
 template <typename Record>
 Result<Record> get(int fd, std::size_t offset) {
   Record record{};
-  const auto count = pread_all(fd, bytes_of(record), offset);
+  const auto count = pread_all(fd, record_bytes(record), offset);
   if (!count) return system_error(k_space_record, count.error().code);
   return *count == sizeof record ? record : Record{};
 }
@@ -59,7 +60,7 @@ Amount free_on(int fd) {
 
 Status write_space_claim(int status_fd, const SpaceClaim& claim) {
   constexpr std::size_t k_spare = offsetof(SpaceClaim, with_spare);  // to the record's end
-  TRY(pwrite_all(status_fd, bytes_of(claim).subspan(k_spare), k_claim_offset + k_spare,
+  TRY(pwrite_all(status_fd, record_bytes(claim).subspan(k_spare), k_claim_offset + k_spare,
                  k_space_record));
   return put_with_serial(status_fd, claim, offsetof(SpaceClaim, written), k_claim_offset);
 }
@@ -67,7 +68,7 @@ Status write_space_claim(int status_fd, const SpaceClaim& claim) {
 Status write_space_written(int status_fd, const Amount& written) {
   const SpaceClaim claim{0, {}, {}, written, 0};
   constexpr std::size_t k_begin = offsetof(SpaceClaim, written);
-  return pwrite_all(status_fd, bytes_of(claim).subspan(k_begin, sizeof written),
+  return pwrite_all(status_fd, record_bytes(claim).subspan(k_begin, sizeof written),
                     k_claim_offset + k_begin, k_space_record);
 }
 

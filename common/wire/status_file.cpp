@@ -52,7 +52,8 @@ void bound_numbers(ItemRecord& item) {
 }  // namespace
 
 Status write_status_header(int fd, const StatusHeader& header) {
-  return pwrite_all(fd, bytes_of(header).first(offsetof(StatusHeader, claim)), 0, k_status_file);
+  return pwrite_all(fd, record_bytes(header).first(offsetof(StatusHeader, claim)), 0,
+                    k_status_file);
 }
 
 Status write_status_environment(int fd, const std::vector<std::string>& environment) {
@@ -63,12 +64,12 @@ Status write_status_environment(int fd, const std::vector<std::string>& environm
 }
 
 Status write_status_item(int fd, std::size_t index, const ItemRecord& item) {
-  return pwrite_all(fd, bytes_of(item), k_items_offset + index * sizeof item, k_status_file);
+  return pwrite_all(fd, record_bytes(item), k_items_offset + index * sizeof item, k_status_file);
 }
 
 Result<WorkerStatus> read_worker_status(int fd) {
   StatusHeader header{};
-  TRY_ASSIGN(const std::size_t bytes, read_at(fd, bytes_of(header), 0));
+  TRY_ASSIGN(const std::size_t bytes, read_at(fd, record_bytes(header), 0));
   WorkerStatus status;
   if (bytes < offsetof(StatusHeader, claim) || header.magic != k_status_magic ||
       !to_enum<WorkerPhase>(header.phase)) {
@@ -96,7 +97,7 @@ Result<WorkerStatus> read_worker_status(int fd) {
   for (std::size_t i = 0; i < status.items.size(); ++i) {
     ItemRecord& item = status.items[i];
     TRY_ASSIGN(const std::size_t item_bytes,
-               read_at(fd, bytes_of(item), k_items_offset + i * sizeof item));
+               read_at(fd, record_bytes(item), k_items_offset + i * sizeof item));
     if (item_bytes < sizeof item || !to_enum<ItemState>(item.state)) {
       item = {};
     }

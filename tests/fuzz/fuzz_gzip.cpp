@@ -16,7 +16,7 @@ GzipSeen by_one(const MemoryFile& file) {
   Reading reading;
   auto source = Source::open(file.path(), reading.meter);
   require(static_cast<bool>(source));
-  auto decoding = start_decoding(*source, {}, Coding::gzip, {1, std::size_t{32} << 20}, nullptr);
+  auto decoding = start_decoding(*source, {}, Coding::gzip, {1, std::size_t{32} << 20});
   require(static_cast<bool>(decoding));
   return seen_of(**decoding, source->size());
 }

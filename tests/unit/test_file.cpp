@@ -53,11 +53,11 @@ TEST_CASE("file: what is read at an offset ends where the file does, and faults 
   REQUIRE(file);
   const int fd = file->get();
   const std::uint32_t number = 0x64636261;
-  REQUIRE(pwrite_all(fd, bytes_of(number), 3));
+  REQUIRE(pwrite_all(fd, record_bytes(number), 3));
   char text[8] = {};
   CHECK(pread_all(fd, std::as_writable_bytes(std::span(text)), 1).value() == 6);
   CHECK(std::string_view(text, 6) == std::string_view("\0\0abcd", 6));
   CHECK(pread_all(fd, std::as_writable_bytes(std::span(text)), 7).value() == 0);
   CHECK(pread_all(-1, std::as_writable_bytes(std::span(text)), 0).error().code == EBADF);
-  CHECK(pwrite_all(-1, bytes_of(number), 0).error().code == EBADF);
+  CHECK(pwrite_all(-1, record_bytes(number), 0).error().code == EBADF);
 }

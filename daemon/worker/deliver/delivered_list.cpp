@@ -49,7 +49,7 @@ bool write_at(int fd, std::span<const std::byte> data, std::uint64_t offset) {
 // Returns all zeros if there is none.
 DeliveredHead read_head(int fd) {
   DeliveredHead head{};
-  const bool is_whole = fd >= 0 && read_at(fd, bytes_of(head), 0) == sizeof head;
+  const bool is_whole = fd >= 0 && read_at(fd, record_bytes(head), 0) == sizeof head;
   if (!is_whole || head.magic != k_magic) return DeliveredHead{};
   head.temporary[sizeof head.temporary - 1] = '\0';
   return head;
@@ -128,13 +128,13 @@ void DeliveredList::begin(std::string_view prefix) {
   if (fd_ < 0) return;
   if (const std::string left = left_temporary(fd_, prefix); !left.empty()) ::unlink(left.c_str());
   const DeliveredHead head{k_magic, 1, unfinished_, {}, deliveries_};
-  static_cast<void>(write_at(fd_, bytes_of(head), 0));
+  static_cast<void>(write_at(fd_, record_bytes(head), 0));
 }
 
 void DeliveredList::end() {
   constexpr std::uint64_t k_idle = 0;
   if (fd_ >= 0)
-    static_cast<void>(write_at(fd_, bytes_of(k_idle), offsetof(DeliveredHead, is_busy)));
+    static_cast<void>(write_at(fd_, record_bytes(k_idle), offsetof(DeliveredHead, is_busy)));
 }
 
 void DeliveredList::note_temporary(std::string_view path) {
@@ -153,20 +153,21 @@ bool DeliveredList::begin_output(std::size_t item) {
   const std::uint64_t bit = std::uint64_t{1} << item;
   const bool was_cut_off = (unfinished_ & bit) != 0;
   unfinished_ |= bit;
-  static_cast<void>(write_at(fd_, bytes_of(unfinished_), offsetof(DeliveredHead, unfinished)));
+  static_cast<void>(write_at(fd_, record_bytes(unfinished_), offsetof(DeliveredHead, unfinished)));
   return was_cut_off;
 }
 
 void DeliveredList::end_output(std::size_t item) {
   if (fd_ < 0) return;
   unfinished_ &= ~(std::uint64_t{1} << item);
-  static_cast<void>(write_at(fd_, bytes_of(unfinished_), offsetof(DeliveredHead, unfinished)));
+  static_cast<void>(write_at(fd_, record_bytes(unfinished_), offsetof(DeliveredHead, unfinished)));
 }
 
 std::uint64_t DeliveredList::add_delivery(std::size_t item) {
   ++deliveries_[item];
   if (fd_ >= 0)
-    static_cast<void>(write_at(fd_, bytes_of(deliveries_), offsetof(DeliveredHead, deliveries)));
+    static_cast<void>(
+        write_at(fd_, record_bytes(deliveries_), offsetof(DeliveredHead, deliveries)));
   return deliveries_[item];
 }
 
@@ -229,7 +230,7 @@ void DeliveredList::note(std::uint64_t name, const Look& look) {
   last_.insert_or_assign(name, look);
   noted_.push_back(name);
   const Record record = record_of(name, look);
-  if (write_at(fd_, bytes_of(record), end_)) end_ += sizeof record;
+  if (write_at(fd_, record_bytes(record), end_)) end_ += sizeof record;
 }
 
 }  // namespace nodestage
