@@ -92,7 +92,8 @@ TEST_CASE("users who hold all connections keep nobody else out") {
   CHECK(crowd.rows() == 0);
 }
 
-TEST_CASE("a user who connects while a daemon starts gets in, or finds nobody, and is never refused") {
+TEST_CASE(
+    "a user who connects while a daemon starts gets in, or finds nobody, and is never refused") {
   if (skipped_without_root()) return;
   Crowd crowd;
   REQUIRE(::chmod(crowd.node.scratch.path().c_str(), 0711) == 0);
