@@ -1,4 +1,4 @@
-// Knows what archives a file's name promises, by the suffixes in the tables of formats.
+// Knows what archives a file's name promises, by the suffixes in the tables below.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace nodestage {
 
 // The formats of compression and of archives: one row for each.
 //
-// A row gives recognition, the names of archives, the notes of `plan`, what can
-// be packed, and what the documents list (tests/unit/test_formats.cpp compares them). What decodes
-// a coding is its row in daemon/worker/decode/codecs.hpp, without which nothing compiles.
+// A row gives recognition, the names of archives, the notes of `plan`, what can be packed, and what
+// the documents list (tests/unit/test_formats.cpp compares them). What decodes a coding is its row
+// in daemon/worker/decode/codecs.hpp, without which nothing compiles.
 enum class Coding { plain, gzip, bzip2, xz, zstd, lz4, compress, lzma, lzip };
 
 // Whether all threads decode one file of a coding: `some` have parts that can be found.
@@ -30,8 +30,8 @@ struct CodingRow {
   std::string_view read;
   std::string_view magic;  // the file's first bytes; a codec may look at more
   std::string_view test;   // the command that tests such a file
-  std::string_view
-      library;  // as `nodestage --version --verbose` calls it; "": own code, or libarchive
+  // As `nodestage --version --verbose` calls it; "": our own code, or libarchive.
+  std::string_view library;
   Splits splits;
   std::string_view in_parts;    // why all threads decode a file
   std::string_view one_thread;  // why only one does

@@ -57,19 +57,14 @@ std::vector<CacheRow> Cache::rows(std::uint32_t uid) const {
 
 std::vector<CacheRow> Cache::drop(std::uint32_t uid, const std::vector<std::string>& names) {
   std::vector<CacheRow> rows;
-  for (auto at = entries_.begin(); at != entries_.end();) {
-    const auto next = std::next(at);
+  for (auto& [name, kept] : entries_) {
     const bool is_asked =
-        names.empty() || std::find(names.begin(), names.end(), at->first) != names.end();
-    if (is_asked && (uid == 0 || uid == at->second.entry.uid)) {
-      CacheRow& row = rows.emplace_back(row_of(at->second));
-      if (at->second.is_stuck) row.fault = at->second.fault;
-      if (can_go(at->second)) {
-        at->second.is_dropped = true;
-        at->second.fault = "it is being removed";
-      }
-    }
-    at = next;
+        names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+    if (!is_asked || (uid != 0 && uid != kept.entry.uid)) continue;
+    rows.push_back(row_of(kept));
+    if (!can_go(kept)) continue;
+    kept.is_dropped = true;
+    kept.fault = "it is being removed";
   }
   drop_some();
   for (CacheRow& row : rows) {

@@ -48,7 +48,7 @@ std::string recover_command(const JobRecord& record);
 // of the same name, so that each has a directory of its own.
 std::string recovered_to(const JobRecord& record, const std::string& directory);
 
-// Whether Slurm may switch the job's node off when it is idle, and nothing keeps it from that.
+// Whether Slurm may switch the job's node off when it is idle.
 bool can_be_switched_off(const JobRecord& record);
 
 // The user's notice (nodestage-JOBID.txt).

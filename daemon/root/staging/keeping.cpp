@@ -130,6 +130,7 @@ void Keeping::kill_after(std::chrono::seconds wait, const JobKey& key, Reason re
 }
 
 void Keeping::kill(const JobKey& key) {
+  number_.erase(key);
   for (const WorkerTask task : {WorkerTask::identify, WorkerTask::look, WorkerTask::keep})
     workers_.kill(key, task);
 }

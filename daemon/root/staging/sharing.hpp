@@ -105,6 +105,10 @@ class Sharing {
     SharedItem shared;
     CacheEntry entry;
     bool is_open = true;  // it is not decided yet
+
+    [[nodiscard]] bool waits_for(const std::string& name) const {
+      return is_open && entry.name == name;
+    }
   };
   struct Asker {
     std::uint64_t turn = 0;  // an earlier one leads
@@ -115,7 +119,7 @@ class Sharing {
     // What the keeper has staged for this job.
     void take(const std::string& name, const ItemRecord& item) {
       for (Want& want : wants) {
-        if (!want.is_open || want.entry.name != name) continue;
+        if (!want.waits_for(name)) continue;
         want.shared.files = item.files;
         want.shared.bytes = item.bytes_written;
         want.shared.elapsed_ms = std::max<std::uint64_t>(1, item.elapsed_ms);
@@ -123,15 +127,14 @@ class Sharing {
     }
     void give_own(const std::string& name) {
       for (Want& want : wants) {
-        if (!want.is_open || want.entry.name != name) continue;
+        if (!want.waits_for(name)) continue;
         want.is_open = false;
         want.shared = {want.shared.item, ShareRole::own, "", "", "it could not be kept for others"};
       }
     }
     [[nodiscard]] bool waits_for(const std::string& name) const {
-      return std::any_of(wants.begin(), wants.end(), [&name](const Want& want) {
-        return want.is_open && want.entry.name == name;
-      });
+      return std::any_of(wants.begin(), wants.end(),
+                         [&name](const Want& want) { return want.waits_for(name); });
     }
   };
   struct Fill {

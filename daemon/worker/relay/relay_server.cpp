@@ -167,8 +167,6 @@ Status Successor::serve() {
 
 namespace {
 
-using std::chrono::milliseconds;
-
 constexpr std::chrono::seconds k_handshake_limit{5};
 constexpr milliseconds k_accept_step{500};
 constexpr milliseconds k_pause{100};  // when there are too many, or no descriptor is left

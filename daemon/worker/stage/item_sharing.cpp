@@ -86,8 +86,6 @@ namespace {
 
 constexpr const char* k_read_only = "; it is read-only";  // so that EACCES is no riddle
 
-using Lock = std::lock_guard<std::mutex>;
-
 }  // namespace
 
 const SharedItem* decided_for(const StageOrder& order, std::size_t item) {
