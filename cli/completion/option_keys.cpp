@@ -17,20 +17,11 @@ std::string words_of(std::span<const Word> words) {
 
 template <typename Item>
 std::string values_of(const OptionKey<Item>& row) {
-  return std::visit(FormCases{[](const WordForm<Item>& form) { return words_of(form.words); },
-                              [](const TextForm<Item>& form) -> std::string {
-                                switch (form.kind) {
-                                  case TextKind::directory:
-                                    return "<directory>";
-                                  case TextKind::program:
-                                    return "<file>";
-                                  case TextKind::variable:
-                                    break;
-                                }
-                                return "";
-                              },
-                              [](const auto&) { return std::string(); }},
-                    row.form);
+  return std::visit(
+      FormCases{[](const WordForm<Item>& form) { return words_of(form.words); },
+                [](const TextForm<Item>& form) { return std::string(form.completed_as); },
+                [](const auto&) { return std::string(); }},
+      row.form);
 }
 
 template <typename Item>

@@ -167,7 +167,7 @@ Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted,
   if (sources.size() > 1) plan.what = human_count(sources.size()) + " × " + plan.what;
   if (piece.is_directory()) {
     const EntryFilter filter(0, {}, wanted.exclude);
-    DirectoryLook look{{}, wanted.links, threads, &filter};
+    DirectoryLook look{{}, links_out(wanted), threads, &filter};
     if (wanted.only != nullptr) look.only = names_of(*wanted.only);
     for (const std::string& source : sources) look_at_directory(source, look, plan);
     return {};
@@ -283,7 +283,9 @@ PlanItem plan_output(const OutputItem& item, std::uint64_t least_interval_s) {
   const std::string fixed = item.target.substr(0, item.target.find('%'));
   const std::string place = nearest(fixed.substr(0, fixed.rfind('/') + 1));
   if (::access(place.c_str(), W_OK | X_OK) != 0) {
-    plan.fault = shown(place) + ": you cannot write there\nName a target in a directory of yours";
+    plan.fault =
+        Error{0, shown(place) + ": you cannot write there", "Name a target in a directory of yours"}
+            .text();
   }
   return plan;
 }

@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "common/members.hpp"
+#include "common/result.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {
@@ -28,6 +30,19 @@ enum class TreeEffect {
   unshared,  // It changes the tree, and is refused together with `shared`.
 };
 
+// What reads the values (option_parts.cpp).
+struct KeyText;
+struct SubmitPlace;
+Result<unsigned> read_count(const KeyText& entry, unsigned least, unsigned most);
+Result<unsigned> read_seconds(const KeyText& entry, unsigned least, unsigned most);
+Result<std::string> read_variable(const std::string& value, const SubmitPlace& place);
+Result<std::string> read_program(const std::string& value, const SubmitPlace& place);
+// Makes a path absolute by text only: expands "~" and prepends the start directory; keeps "."
+// and double slashes.
+Result<std::string> absolute_path(const std::string& path, const SubmitPlace& place);
+Status add_globs(const KeyText& entry, std::vector<std::string>& globs);
+Status add_modules(const KeyText& entry, std::vector<std::string>& modules);
+
 // How a key is written, and which member of the item it sets. An item that does not have the key
 // has the default value of the member: false, 0, or empty.
 template <typename Item>
@@ -42,27 +57,25 @@ struct WordForm {  // made by word_form()
   void (*set)(Item&, unsigned);
 };
 
-enum class NumberUnit { count, seconds };
 template <typename Item>
 struct NumberForm {
   unsigned Item::*member;
   unsigned least;
   unsigned most;
-  NumberUnit unit = NumberUnit::count;
+  Result<unsigned> (*read)(const KeyText& entry, unsigned least, unsigned most) = read_count;
 };
 
-enum class TextKind { variable, directory, program };
 template <typename Item>
 struct TextForm {
   std::string Item::*member;
-  TextKind kind;
+  Result<std::string> (*read)(const std::string& value, const SubmitPlace& place);
+  const char* completed_as = "";  // by shells; "": they do not know such values
 };
 
-enum class ListKind { globs, modules };
 template <typename Item>
 struct ListForm {  // The key can be repeated.
   std::vector<std::string> Item::*member;
-  ListKind kind;
+  Status (*add)(const KeyText& entry, std::vector<std::string>& list);
 };
 
 template <typename Item>
@@ -92,17 +105,12 @@ struct FormCases : Cases... {
 template <typename... Cases>
 FormCases(Cases...) -> FormCases<Cases...>;
 
-// The number of members of an aggregate: one that has neither a row nor another use is a mistake.
-struct AnyMember {
-  template <typename Value>
-  operator Value() const;  // NOLINT: it is only asked whether it would convert
-};
-template <typename Item, typename... Members>
-constexpr std::size_t members_of() {
-  if constexpr (requires { Item{Members{}..., AnyMember{}}; })
-    return members_of<Item, Members..., AnyMember>();
-  else
-    return sizeof...(Members);
+// Calls use() with the value of a key: a bool, a number, a text, or a list of texts.
+template <typename Item>
+void with_value(const Item& item, const OptionKey<Item>& row, const auto& use) {
+  std::visit(FormCases{[&](const WordForm<Item>& form) { use(form.get(item)); },
+                       [&](const auto& form) { use(item.*form.member); }},
+             row.form);
 }
 
 // auto: what is named as an archive and is one; yes: what is one, whatever its name.
@@ -169,11 +177,11 @@ struct Option<DatasetItem> {
        "number of leading components to remove"},
       {"newest", "N", NumberForm<Item>{&Item::newest, 1, k_max_newest}, TreeEffect::unshared,
        "number of the entries that were modified last"},
-      {"include", "GLOB", ListForm<Item>{&Item::include, ListKind::globs}, TreeEffect::changes,
+      {"include", "GLOB", ListForm<Item>{&Item::include, add_globs}, TreeEffect::changes,
        "glob of what is staged"},
-      {"exclude", "GLOB", ListForm<Item>{&Item::exclude, ListKind::globs}, TreeEffect::changes,
+      {"exclude", "GLOB", ListForm<Item>{&Item::exclude, add_globs}, TreeEffect::changes,
        "glob of what is not staged"},
-      {"name", "NAME", TextForm<Item>{&Item::name, TextKind::variable}, TreeEffect::none,
+      {"name", "NAME", TextForm<Item>{&Item::name, read_variable}, TreeEffect::none,
        "name of the variable"},
       {"optional", "", FlagForm<Item>{&Item::optional}, TreeEffect::none,
        "start the job without it if necessary"},
@@ -214,7 +222,7 @@ struct Option<OutputItem> {
   static constexpr OptionKey<Item> keys[] = {
       {"when", "always|success|failure", word_form<Item, &Item::when>(k_when_words),
        TreeEffect::none, "always, success or failure"},
-      {"every", "TIME", NumberForm<Item>{&Item::every_s, 1, k_max_every_s, NumberUnit::seconds},
+      {"every", "TIME", NumberForm<Item>{&Item::every_s, 1, k_max_every_s, read_seconds},
        TreeEffect::none, "interval, such as 15m"},
       {"pack", "", FlagForm<Item>{&Item::pack}, TreeEffect::none, "one archive"},
       {"optional", "", FlagForm<Item>{&Item::optional}, TreeEffect::none,
@@ -245,12 +253,12 @@ struct Option<VenvItem> {
       "--stage-venv=SOURCE[:DEST][,key[=value]]..., for example "
       "--stage-venv=~/projects/requirements.txt,module=python/3.11";
   static constexpr OptionKey<Item> keys[] = {
-      {"python", "PATH or NAME", TextForm<Item>{&Item::python, TextKind::program},
+      {"python", "PATH or NAME", TextForm<Item>{&Item::python, read_program, "<file>"},
        TreeEffect::changes, "the interpreter"},
-      {"module", "NAME[+NAME]...", ListForm<Item>{&Item::modules, ListKind::modules},
-       TreeEffect::changes, "modules to load first", "modules"},
-      {"wheels", "DIR", TextForm<Item>{&Item::wheels, TextKind::directory}, TreeEffect::changes,
-       "directory of wheels"},
+      {"module", "NAME[+NAME]...", ListForm<Item>{&Item::modules, add_modules}, TreeEffect::changes,
+       "modules to load first", "modules"},
+      {"wheels", "DIR", TextForm<Item>{&Item::wheels, absolute_path, "<directory>"},
+       TreeEffect::changes, "directory of wheels"},
       {"optional", "", FlagForm<Item>{&Item::optional}, TreeEffect::none,
        "start the job without it if necessary"},
       {"shared", "", FlagForm<Item>{&Item::shared}, TreeEffect::none,

@@ -143,10 +143,6 @@ std::string tidy_path(std::string_view path) {
   return result;
 }
 
-namespace {
-
-constexpr unsigned k_day_s = 86'400;
-
 struct KeyText {
   std::string key;
   std::string value;
@@ -154,6 +150,8 @@ struct KeyText {
 
   [[nodiscard]] std::string text() const { return key + "=" + value; }
 };
+
+namespace {
 
 KeyText split_key(const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -216,58 +214,6 @@ Result<unsigned> to_word(const KeyText& entry, std::span<const Word> words,
   return wrong_form(entry.text() + meant + ": only " + list_of(names), example);
 }
 
-template <typename Item>
-Result<unsigned> to_count(const KeyText& entry, const NumberForm<Item>& form) {
-  const auto value = parse_number<unsigned>(entry.value);
-  if (value && *value >= form.least && *value <= form.most) return *value;
-  const std::string most = form.most < 10'000 ? std::to_string(form.most) : human_count(form.most);
-  return Error{EINVAL, entry.text() + ": a number from " + std::to_string(form.least) + " to " +
-                           most + " is needed"};
-}
-
-template <typename Item>
-Result<unsigned> to_seconds(const KeyText& entry, const NumberForm<Item>& form) {
-  const auto seconds = parse_duration(entry.value);
-  if (seconds && *seconds >= form.least && *seconds <= form.most)
-    return static_cast<unsigned>(*seconds);
-  return Error{EINVAL, entry.text() + ": a time from " + std::to_string(form.least) +
-                           " second to " + std::to_string(form.most / k_day_s) +
-                           " days is needed, such as 900, 90s, 15m, 1h or 2d"};
-}
-
-// "python3.11" and "3.11" are names, which are looked up in PATH, as a shell does.
-Result<std::string> to_program(const std::string& text, const SubmitPlace& place) {
-  const bool is_version = text.find_first_not_of("0123456789.") == std::string::npos;
-  const std::string name = is_version ? "python" + text : text;
-  if (is_program_name(name)) return name;
-  return absolute_path(text, place);
-}
-
-// Braces are several globs.
-Status add_globs(const KeyText& entry, std::vector<std::string>& globs) {
-  TRY_ASSIGN(const auto texts, brace_texts(entry.value));
-  globs.insert(globs.end(), texts.begin(), texts.end());
-  if (globs.size() <= k_max_request_items) return {};
-  return Error{E2BIG, entry.key + "= has more than " + human_count(k_max_request_items) +
-                          " globs (braces stand for several); write '*' for what varies"};
-}
-
-// "python/3.11+gcc" is two modules.
-Status add_modules(const KeyText& entry, std::vector<std::string>& modules,
-                   std::string_view example) {
-  std::string_view rest = entry.value;
-  for (;;) {
-    const std::size_t plus = rest.find('+');
-    const std::string_view name = rest.substr(0, plus);
-    if (name.empty() || name.starts_with('-'))
-      return wrong_form(entry.key + "=: the name of a module is missing; several are joined by '+'",
-                        example);
-    modules.emplace_back(name);
-    if (plus == std::string_view::npos) return {};
-    rest.remove_prefix(plus + 1);
-  }
-}
-
 // Sets a value. FlagForm is the only form without one.
 template <typename Item>
 struct SetValue {
@@ -287,36 +233,71 @@ struct SetValue {
   }
 
   Status operator()(const NumberForm<Item>& form) const {
-    const bool is_time = form.unit == NumberUnit::seconds;
-    TRY_ASSIGN(item.*form.member, is_time ? to_seconds(entry, form) : to_count(entry, form));
+    TRY_ASSIGN(item.*form.member, form.read(entry, form.least, form.most));
     return {};
   }
 
   Status operator()(const TextForm<Item>& form) const {
-    switch (form.kind) {
-      case TextKind::variable:
-        item.*form.member = variable_name(entry.value);
-        break;
-      case TextKind::directory: {
-        TRY_ASSIGN(item.*form.member, absolute_path(entry.value, place));
-        break;
-      }
-      case TextKind::program: {
-        TRY_ASSIGN(item.*form.member, to_program(entry.value, place));
-        break;
-      }
-    }
+    TRY_ASSIGN(item.*form.member, form.read(entry.value, place));
     return {};
   }
 
-  Status operator()(const ListForm<Item>& form) const {
-    std::vector<std::string>& list = item.*form.member;
-    return form.kind == ListKind::globs ? add_globs(entry, list)
-                                        : add_modules(entry, list, Option<Item>::example);
-  }
+  Status operator()(const ListForm<Item>& form) const { return form.add(entry, item.*form.member); }
 };
 
 }  // namespace
+
+Result<unsigned> read_count(const KeyText& entry, unsigned least, unsigned most) {
+  const auto value = parse_number<unsigned>(entry.value);
+  if (value && *value >= least && *value <= most) return *value;
+  return Error{EINVAL, entry.text() + ": a number from " + std::to_string(least) + " to " +
+                           (most < 10'000 ? std::to_string(most) : human_count(most)) +
+                           " is needed"};
+}
+
+Result<unsigned> read_seconds(const KeyText& entry, unsigned least, unsigned most) {
+  const auto seconds = parse_duration(entry.value);
+  if (seconds && *seconds >= least && *seconds <= most) return static_cast<unsigned>(*seconds);
+  return Error{EINVAL, entry.text() + ": a time from " + std::to_string(least) + " second to " +
+                           std::to_string(most / 86'400) +
+                           " days is needed, such as 900, 90s, 15m, 1h or 2d"};
+}
+
+Result<std::string> read_variable(const std::string& value, const SubmitPlace&) {
+  return variable_name(value);
+}
+
+// "python3.11" and "3.11" are names, which are looked up in PATH, as a shell does.
+Result<std::string> read_program(const std::string& value, const SubmitPlace& place) {
+  const bool is_version = value.find_first_not_of("0123456789.") == std::string::npos;
+  const std::string name = is_version ? "python" + value : value;
+  if (is_program_name(name)) return name;
+  return absolute_path(value, place);
+}
+
+// Braces are several globs.
+Status add_globs(const KeyText& entry, std::vector<std::string>& globs) {
+  TRY_ASSIGN(const auto texts, brace_texts(entry.value));
+  globs.insert(globs.end(), texts.begin(), texts.end());
+  if (globs.size() <= k_max_request_items) return {};
+  return Error{E2BIG, entry.key + "= has more than " + human_count(k_max_request_items) +
+                          " globs (braces stand for several); write '*' for what varies"};
+}
+
+// "python/3.11+gcc" is two modules.
+Status add_modules(const KeyText& entry, std::vector<std::string>& modules) {
+  std::string_view rest = entry.value;
+  for (;;) {
+    const std::size_t plus = rest.find('+');
+    const std::string_view name = rest.substr(0, plus);
+    if (name.empty() || name.starts_with('-'))
+      return wrong_form(entry.key + "=: the name of a module is missing; several are joined by '+'",
+                        Option<VenvItem>::example);
+    modules.emplace_back(name);
+    if (plus == std::string_view::npos) return {};
+    rest.remove_prefix(plus + 1);
+  }
+}
 
 std::string key_name(const std::string& text) { return split_key(text).key; }
 

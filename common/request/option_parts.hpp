@@ -38,10 +38,6 @@ Status check_variables(const OptionPart& part, std::string_view text, TextPlace&
 // Refuses braces that stand for too many names, or for absolute paths.
 Status check_braces(const OptionPart& part, TextPlace& at);
 
-// Makes a path absolute by text only: expands "~" and prepends the start directory; keeps "."
-// and double slashes.
-Result<std::string> absolute_path(const std::string& path, const SubmitPlace& place);
-
 // Returns "a/b" for "./a//b/", since destinations and outputs' sources are compared as text.
 std::string tidy_path(std::string_view path);
 

@@ -4,13 +4,8 @@
 // Each packet is one message of at most k_max_channel_bytes. The daemon's first message is
 // PeerSettings. When the daemon closes its end, nodestage-peer exits.
 //
-//   u8 kind | fields as in common/wire/wire.hpp, in the order below
-//   1  settings  daemon → peer   u32 port, u32 io_wait_s, u32 max_connections, texts addresses
-//   2  deliver   daemon → peer   u64 id, text node, text credential
-//   3  listening peer → daemon   text fault
-//   4  delivered peer → daemon   u64 id, text fault
-//   5  received  peer → daemon   text payload, text address
-//   6  dropped   peer → daemon   text address, text why
+//   u8 kind (PeerMessage's alternatives, from 1) | the members of its struct, in their order, as in
+//   common/wire/wire.hpp
 //
 // Between two peers, over TCP, one note per connection:
 //   sender → receiver   "NSP1" | u32 length, little-endian, at most

@@ -3,51 +3,12 @@
 // Transport: a SOCK_SEQPACKET unix socket; each packet is one message of at most
 // k_max_message_bytes. The caller's identity is SO_PEERCRED of the connection, never a field.
 //
-// clang-format off
-//   every message:  u8 version (1) | u8 kind | fields as in common/wire/wire.hpp, in this order:
+//   u8 version (1) | u8 kind | the members of the message's struct, in their order, as in
+//   common/wire/wire.hpp
 //
-//   kind          from → to   allowed for      fields
-//   1  begin      → daemon    uid 0            u32 job, u32 restart, u32 uid, u32 gid, text user,
-//                                              text node, u32 node_count, u32 node_index,
-//                                              text first_node, texts nodes, u8 slurm_ways,
-//                                              u32 cpus, text work_dir, text stdout_path,
-//                                              text request
-//   2  end        → daemon    uid 0            u32 job, u32 restart, u32 exit_code, u32 limit_s
-//   3  wait       → daemon    uid 0, job's     u32 job, u32 step, u8 speaks, u8 goes_on,
-//                                              u8 scope, u32 interval_ms, u32 array_job, u32
-//                                              array_task, text job_name
-//   4  exited     → daemon    uid 0            u32 job, u32 step, u32 wait_status
-//   5  status     → daemon    anyone (own)     u32 job (0: all)
-//   6  held       → daemon    anyone (own)     (none)
-//   7  recover    → daemon    uid 0, job's     u32 job, u32 restart, text directory
-//   8  await      → daemon    uid 0, job's     u32 job, u32 interval_ms, texts names
-//   9  report     → daemon    anyone (own)     u32 job
-//   10 cache      → daemon    anyone (own)     (none)
-//   11 drop       → daemon    anyone (own)     texts names
-//   12 push       → daemon    uid 0, job's     u32 job, u32 interval_ms, u8 waits, texts names
-//   13 place      → daemon    uid 0            u32 job, u32 restart
-//   16 accepted   ← daemon                     (none)
-//   17 refused    ← daemon                     u8 reason, text what
-//   18 progress   ← daemon                     see Progress
-//   19 ready      ← daemon                     texts environment, texts lines
-//   20 failed     ← daemon                     text cause, texts lines
-//   21 ended      ← daemon                     u8 outcome, text what
-//   22 status_row ← daemon                     see StatusRow
-//   23 held_row   ← daemon                     see HeldRow
-//   24 recovered  ← daemon                     texts lines
-//   25 status_item ← daemon                    see StatusItem
-//   26 report_row ← daemon                     text report (common/wire/node_report.hpp)
-//   27 cache_row  ← daemon                     see CacheRow
-//   28 place_row  ← daemon                     text root, texts directories, text held,
-//                                              texts places
-// clang-format on
-//
-// begin, exited → accepted | refused. end → ended | refused. wait → progress*, ready | failed |
-// refused. status → (status_row, status_item*)*, accepted. held → held_row*, accepted. recover →
-// progress*, recovered | refused. await → progress*, ready | failed | refused. report →
-// report_row*, accepted. cache → cache_row*, accepted. drop → cache_row*, accepted. push →
-// accepted | progress*, ready | failed | refused. place → place_row | refused. One request per
-// connection; the daemon closes it.
+// k_message_kinds, below the structs, has the messages: another one costs its struct, its row, and,
+// if it is a request, its handler (daemon/root/front/requests.cpp). One request per connection; the
+// daemon closes it.
 // Golden test: tests/unit/test_protocol.cpp.
 #pragma once
 
@@ -55,6 +16,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -67,6 +29,10 @@ inline constexpr std::uint8_t k_protocol_version = 1;
 inline constexpr std::size_t k_max_message_bytes = 128 * 1024;
 inline constexpr std::uint32_t k_no_number =
     0xffffffff;  // a number that is not known or does not exist
+
+// Numbers of Slurm's; plugin/slurm_host.cpp compares them with slurm.h.
+inline constexpr std::uint32_t k_slurm_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT
+inline constexpr std::uint32_t k_slurm_no_value = 0xfffffffe;    // NO_VAL: "no such number"
 
 // Begin::slurm_ways, bits: what slurm.conf says.
 inline constexpr std::uint8_t k_at_allocation = 1;  // else the other nodes' prologs run late
@@ -344,10 +310,67 @@ struct PlaceRow {
   std::vector<std::string> places;       // where nothing that a user has mounted may stay
 };
 
-using MessageKinds = std::variant<Begin, End, Wait, Exited, StatusQuery, HeldQuery, Recover, Await,
-                                  ReportQuery, CacheQuery, CacheDrop, Push, PlaceQuery, Accepted,
-                                  Refused, Progress, Ready, Failed, Ended, StatusRow, HeldRow,
-                                  Recovered, StatusItem, ReportRow, CacheRow, PlaceRow>;
+// What a message is in its exchange: a request opens it, any number of parts answer, the last
+// answer ends it.
+enum class MessageRole { request, part, last };
+
+enum class Sender {
+  root,          // slurmd's and slurmstepd's privileged hooks
+  root_or_user,  // root, and the user of the job that the message names
+  anyone,        // the daemon shows callers only what is theirs
+};
+
+// When the daemon answers: at once, or when what it noted of the jobs is durable.
+enum class Answered { at_once, durable };
+
+template <typename T>
+struct Request {
+  std::uint8_t number;
+  Sender sender;
+  Answered answered;
+  MessageRole role = MessageRole::request;
+};
+
+template <typename T>
+struct Answer {
+  std::uint8_t number;
+  MessageRole role;
+};
+
+// clang-format off
+inline constexpr std::tuple k_message_kinds{
+    Request<Begin>      {1,  Sender::root,         Answered::durable},  // accepted | refused
+    Request<End>        {2,  Sender::root,         Answered::durable},  // ended | refused
+    Request<Wait>       {3,  Sender::root_or_user, Answered::durable},  // progress*, ready | failed | refused
+    Request<Exited>     {4,  Sender::root,         Answered::durable},  // accepted | refused
+    Request<StatusQuery>{5,  Sender::anyone,       Answered::at_once},  // (status_row, status_item*)*, accepted
+    Request<HeldQuery>  {6,  Sender::anyone,       Answered::at_once},  // held_row*, accepted
+    Request<Recover>    {7,  Sender::root_or_user, Answered::durable},  // progress*, recovered | refused
+    Request<Await>      {8,  Sender::root_or_user, Answered::at_once},  // progress*, ready | failed | refused
+    Request<ReportQuery>{9,  Sender::anyone,       Answered::at_once},  // report_row*, accepted
+    Request<CacheQuery> {10, Sender::anyone,       Answered::at_once},  // cache_row*, accepted
+    Request<CacheDrop>  {11, Sender::anyone,       Answered::at_once},  // cache_row*, accepted
+    Request<Push>       {12, Sender::root_or_user, Answered::at_once},  // accepted | progress*, ready | failed | refused
+    Request<PlaceQuery> {13, Sender::root,         Answered::at_once},  // place_row | refused
+    Answer<Accepted>    {16, MessageRole::last},
+    Answer<Refused>     {17, MessageRole::last},
+    Answer<Progress>    {18, MessageRole::part},
+    Answer<Ready>       {19, MessageRole::last},
+    Answer<Failed>      {20, MessageRole::last},
+    Answer<Ended>       {21, MessageRole::last},
+    Answer<StatusRow>   {22, MessageRole::part},
+    Answer<HeldRow>     {23, MessageRole::part},
+    Answer<Recovered>   {24, MessageRole::last},
+    Answer<StatusItem>  {25, MessageRole::part},
+    Answer<ReportRow>   {26, MessageRole::part},
+    Answer<CacheRow>    {27, MessageRole::part},
+    Answer<PlaceRow>    {28, MessageRole::last},
+};
+// clang-format on
+
+template <template <typename> typename... Rows, typename... Kinds>
+std::variant<Kinds...> variant_of(const std::tuple<Rows<Kinds>...>&);
+using MessageKinds = decltype(variant_of(k_message_kinds));
 
 // What copies, moves, and destroys it is compiled in protocol.cpp alone, since each takes compilers
 // seconds for so many kinds.
@@ -361,9 +384,6 @@ struct Message : MessageKinds {
   ~Message();
 };
 
-// What a message is in its exchange: a request opens it, any number of parts answer, the last
-// answer ends it.
-enum class MessageRole { request, part, last };
 MessageRole role_of(const Message& message);
 
 std::string encode_message(const Message& message);

@@ -1,4 +1,4 @@
-// The requests that the daemon serves: an allow-list of {kind, who may send it, handler}.
+// The requests that the daemon serves: those of k_message_kinds (common/wire/protocol.hpp).
 #pragma once
 
 #include <cstdint>

@@ -149,7 +149,7 @@ Status ArchivePiece::build(const PiecePlace& place) {
   add_skipped(left_out.set_ids, {"file's set-id bits", "files' set-id bits"});
   add_skipped(left_out.lost_xattrs, k_lost_xattrs);
   add_note(writer.unreadable().note());
-  if (wanted.links == LinksOut::followed) add_note(k_only_directories);
+  if (wanted.links == Links::follow) add_note(k_only_directories);
   if (meter->bytes_written == written_before_)
     link_note = out_links.note(LinksOut::kept, k_dereferenced, 0);
   return look_behind();

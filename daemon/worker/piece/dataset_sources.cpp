@@ -216,9 +216,9 @@ std::unique_ptr<RelayedTree> DirectoryPiece::begin_relayed(const PiecePlace& pla
 std::uint64_t DirectoryPiece::fingerprint(const PiecePlace& place) const {
   WireEncoder out;
   out.u64(k_tree_stream_version);
-  out.texts(wanted.include);
-  out.texts(wanted.exclude);
-  out.u8(wanted.links == LinksOut::followed ? 1 : 0);
+  for (const auto& row : Option<DatasetItem>::keys)
+    if (row.tree == TreeEffect::changes)
+      with_value<DatasetItem>(wanted, row, [&out](const auto& value) { put_field(out, value); });
   out.u8(limits.rules.xattrs ? 1 : 0);
   out.u8(place.writes == PiecePlace::Writes::taken ? 1 : 0);
   out.u8(wanted.only != nullptr ? 1 : 0);
@@ -236,7 +236,7 @@ Status DirectoryPiece::copy(const PiecePlace& place, int to, TreeStreamWriter* s
   CopyTree tree(to, path,
                 {filter, *meter, place.space, place.umask, limits.threads,
                  limits.rules.xattrs ? &xattrs : nullptr, wanted.only != nullptr ? &only : nullptr,
-                 wanted.links, place.writes, stream, limits.settle});
+                 links_out(wanted), place.writes, stream, limits.settle});
   Status copied = tree.run(std::move(from));
   if (!copied)
     return wanted.only != nullptr ? fault_of_chosen(std::move(copied.error())) : copied.error();
@@ -246,7 +246,7 @@ Status DirectoryPiece::copy(const PiecePlace& place, int to, TreeStreamWriter* s
   summary.lost_xattrs = xattrs.lost;
   summary.entries =
       joined_notes(tree.notes().unreadable.note(), growing_note(tree.notes().growing));
-  summary.links = tree.notes().out_links.note(wanted.links, "links=follow",
+  summary.links = tree.notes().out_links.note(links_out(wanted), "links=follow",
                                               meter->bytes_written - written_before);
   // A choice has not seen all names.
   if (wanted.only == nullptr) summary.idle_globs = filter.idle_globs();

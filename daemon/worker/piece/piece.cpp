@@ -42,10 +42,10 @@ Status FilePiece::build(const PiecePlace& place) {
   UnreadableEntries unreadable;
   unreadable.look_at(place.name, info.st_mode);
   add_note(unreadable.note());
-  if (wanted.links == LinksOut::followed) add_note(k_only_directories);
+  if (wanted.links == Links::follow) add_note(k_only_directories);
   Unpacking in_vain = wanted;
   if (wanted.is_match) in_vain.exclude.clear();
-  if (const std::string keys = entry_keys_of(in_vain, !wanted.chooses_files); !keys.empty())
+  if (const std::string keys = entry_keys_of(in_vain, wanted.newest == 0); !keys.empty())
     add_note("it was copied as one file, for which " + keys + " had no meaning");
   add_skipped(xattrs.lost, k_lost_xattrs);
   return {};

@@ -3,7 +3,7 @@
 
 #include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "common/request/request.hpp"
 #include "daemon/worker/archive/container.hpp"
@@ -14,38 +14,28 @@
 
 namespace nodestage {
 
-// Unpacking: what of an archive or a directory is wanted, and whether an archive is unpacked.
-// By default all of it.
-struct Unpacking {
+// Unpacking: what of an archive or a directory is wanted, and whether an archive is unpacked: as
+// the keys of a dataset say, by default all of it.
+struct Unpacking : DatasetItem {
   Unpacking() = default;
+  Unpacking(DatasetItem item) : DatasetItem(std::move(item)) {}  // NOLINT: it is one
   // An archive of an environment needs no name that says so: any other file lists requirements.
   static Unpacking of_venv() {
     Unpacking unpacking;
     unpacking.is_by_content = true;
     return unpacking;
   }
-  Unpacking(const DatasetItem& item)  // NOLINT: as a dataset's options say
-      : extract(item.extract),
-        strip(item.strip),
-        include(item.include),
-        exclude(item.exclude),
-        chooses_files(item.newest > 0),
-        eof(item.eof),
-        links(item.links == Links::follow ? LinksOut::followed : LinksOut::kept) {}
 
-  Extract extract = Extract::automatic;
   bool is_by_content = false;  // an archive is unpacked whatever its name is; a file is copied
-  unsigned strip = 0;          // leading components of each entry's name to drop
-  std::vector<std::string> include;  // globs on entry names; empty: everything
-  std::vector<std::string> exclude;
-  bool chooses_files = false;  // by newest=: include and exclude are also for the names of files
   bool is_match = false;  // of a glob: exclude is also for the directories that it would search
-  TarEnd eof = TarEnd::required;
-  LinksOut links = LinksOut::kept;  // of a directory
   // Of a directory, these entries alone; null: all. What is not a directory is a fault then.
   // Borrowed.
   const NewestChoice* only = nullptr;
 };
+
+inline LinksOut links_out(const DatasetItem& item) {
+  return item.links == Links::follow ? LinksOut::followed : LinksOut::kept;
+}
 
 struct Recognised {
   Container container = Container::none;  // none: it is copied as it is

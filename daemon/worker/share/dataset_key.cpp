@@ -10,25 +10,13 @@
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/piece/recognise.hpp"
 #include "daemon/worker/venv/build_variables.hpp"
 #include "daemon/worker/venv/requirements.hpp"
 #include "daemon/worker/venv/venv_build.hpp"
 
 namespace nodestage {
 namespace {
-
-void add_value(ShareKey& key, const DatasetItem& item, const OptionKey<DatasetItem>& row) {
-  using Item = DatasetItem;
-  std::visit(
-      FormCases{[&](const FlagForm<Item>& form) { key.add(row.name, item.*form.member ? 1U : 0U); },
-                [&](const WordForm<Item>& form) { key.add(row.name, form.get(item)); },
-                [&](const NumberForm<Item>& form) { key.add(row.name, item.*form.member); },
-                [&](const TextForm<Item>& form) {
-                  key.add(row.name, std::string_view(item.*form.member));
-                },
-                [&](const ListForm<Item>& form) { key.add(row.name, item.*form.member); }},
-      row.form);
-}
 
 bool is_given(const DatasetItem& item, const OptionKey<DatasetItem>& row) {
   using Item = DatasetItem;
@@ -53,7 +41,8 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
   if (is_group && item.destination.empty())
     key.refuse("several files are kept only below one destination: --stage-dataset=SOURCE:DEST");
   for (const auto& row : Option<DatasetItem>::keys)
-    if (row.tree == TreeEffect::changes) add_value(key, item, row);
+    if (row.tree == TreeEffect::changes)
+      with_value(item, row, [&](const auto& value) { key.add(row.name, value); });
   return key;
 }
 
@@ -61,8 +50,8 @@ TreeLook dataset_tree(const DatasetItem& item, const std::string& path, int fd,
                       const ShareRules& rules) {
   const EntryFilter filter(0, {}, item.exclude);
   SourceTrust trust(rules.order.cache_never);
-  const LinksOut links = item.links == Links::follow ? LinksOut::followed : LinksOut::kept;
-  return look_at_tree(path, fd, {filter, links, rules.order.threads, trust, rules.copy_stop});
+  return look_at_tree(path, fd,
+                      {filter, links_out(item), rules.order.threads, trust, rules.copy_stop});
 }
 
 std::uint64_t file_mark(const DatasetItem& item, const std::string& path, int fd,
