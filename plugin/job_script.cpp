@@ -13,7 +13,6 @@
 #include "plugin/left_writers.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/slurm_host.hpp"
-#include "plugin/spank_api.hpp"
 
 namespace nodestage {
 namespace {
@@ -25,61 +24,62 @@ constexpr std::chrono::seconds k_answer_reserve{2};
 // How long the daemon may take to say where the job's directory is.
 constexpr std::chrono::seconds k_place_wait{5};
 
-// Returns the message to the user of a job that could not be announced.
-std::string user_text(const Begin& begin, const std::string& cause) {
-  return "no data could be staged on this node: " + cause +
-         ".\nSubmit the job again; --exclude=" + begin.node +
-         " avoids this node. If it happens again, tell your administrators.";
+// The fault of a job that could not be announced, for its user.
+Error not_announced(const Begin& begin, const std::string& cause) {
+  return {0, "no data could be staged on this node: " + cause + ".",
+          "Submit the job again; --exclude=" + begin.node +
+              " avoids this node. If it happens again, tell your administrators."};
 }
 
-std::string size_text(const Begin& begin) {
-  return "the staging request has " + human_count(begin.request.size()) + " bytes, and at most " +
-         human_count(k_max_request_bytes) +
-         " are possible.\nUse fewer or shorter --stage-dataset, --stage-venv and --stage-out "
-         "options (for example, one glob instead of many names) and submit the job again.";
-}
-
-// Returns why this job cannot be staged on any node; "" if it can.
-std::string root_text(const Begin& begin) {
+// Whether this job can be staged on any node.
+Status check_request(const Begin& begin) {
   const std::string nothing = "nothing was staged on this node: ";
+  if (begin.request.size() > k_max_request_bytes)
+    return Error{E2BIG,
+                 "the staging request has " + human_count(begin.request.size()) +
+                     " bytes, and at most " + human_count(k_max_request_bytes) + " are possible.",
+                 "Use fewer or shorter --stage-dataset, --stage-venv and --stage-out options (for "
+                 "example, one glob instead of many names) and submit the job again."};
   if (begin.uid == 0)
-    return nothing + "nodestage does not stage for root.\nSubmit the job as an ordinary user.";
+    return Error{EPERM, nothing + "nodestage does not stage for root.",
+                 "Submit the job as an ordinary user."};
   if (begin.gid == 0)
-    return nothing +
-           "the job's group is root's (gid 0), and nodestage does not stage for that.\nIf root "
-           "submits for a user, `sbatch --uid=USER` alone keeps root's group: add --gid=GROUP.";
+    return Error{
+        EPERM,
+        nothing + "the job's group is root's (gid 0), and nodestage does not stage for that.",
+        "If root submits for a user, `sbatch --uid=USER` alone keeps root's group: add "
+        "--gid=GROUP."};
   return {};
 }
 
-// Logs the first line only; the rest is for the user.
 void log_fault(std::uint32_t job, const std::string& what) {
-  slurm_error("nodestage: job %u: %s", job, printable(what.substr(0, what.find('\n'))).c_str());
+  slurm_error("nodestage: job %u: %s", job, printable(what, Newlines::join).c_str());
 }
 
-// Returns the text for the user if it failed, or "". A daemon that was reached and is only slow has
-// the request and may still take it: the tasks ask it.
-std::string announce(const PluginSettings& settings, const Begin& begin) {
+// A daemon that was reached and is only slow has the request and may still take it: the tasks ask
+// it.
+Status announce(const PluginSettings& settings, const Begin& begin) {
   const Deadline deadline = Clock::now() + settings.begin_wait;
   const auto reply = ask_daemon(settings.socket, begin, deadline, deadline);
   if (!reply && reply.error().code == ETIMEDOUT) {
     log_fault(begin.job, reply.error().what + "; its tasks ask nodestaged again");
     return {};
   }
-  if (!reply) return user_text(begin, "nodestaged does not answer (" + reply.error().what + ")");
+  if (!reply)
+    return not_announced(begin, "nodestaged does not answer (" + reply.error().what + ")");
   if (std::holds_alternative<Accepted>(reply.value())) return {};
   if (const auto* refused = std::get_if<Refused>(&reply.value())) {
     // It would be refused again.
     if (refused->reason == RefusalReason::not_permitted)
-      return "nothing was staged: " + refused->what;
-    return user_text(begin, "nodestaged refused the job (" + refused->what + ")");
+      return Error{EPERM, "nothing was staged: " + refused->what};
+    return not_announced(begin, "nodestaged refused the job (" + refused->what + ")");
   }
-  return user_text(begin, "nodestaged gave an unexpected answer");
+  return not_announced(begin, "nodestaged gave an unexpected answer");
 }
 
-// Returns the marker's text: empty if the daemon knows the job, or may know it.
-std::string begin_job(const PluginSettings& settings, const Begin& begin) {
-  if (begin.request.size() > k_max_request_bytes) return size_text(begin);
-  if (std::string text = root_text(begin); !text.empty()) return text;
+// A fault: the daemon does not know the job, and its user is to read why.
+Status begin_job(const PluginSettings& settings, const Begin& begin) {
+  TRY(check_request(begin));
   return announce(settings, begin);
 }
 
@@ -228,18 +228,17 @@ int job_prolog(const PluginSettings& settings) {
     log_fault(begin.job, "its marker cannot be written: " + marked.error().what);
     return 0;
   }
-  const std::string failure = begin_job(settings, begin);
+  const Status begun = begin_job(settings, begin);
   // What an earlier job has left mounted may pin the space that this one needs.
-  if (failure.empty()) {
+  if (begun) {
     const UserMounts mounts(settings, {begin.job, begin.restart}, Clock::now() + k_place_wait);
     mounts.detach_over_job_directories();
     mounts.detach_where_unwanted();
     return 0;
   }
-  log_fault(begin.job, failure);
-  if (const Status marked = write_marker(settings.runtime_dir, begin.job, failure); !marked) {
-    log_fault(begin.job, marked.error().what);
-  }
+  log_fault(begin.job, begun.error().what);
+  const Status marked = write_marker(settings.runtime_dir, begin.job, begun.error().text());
+  if (!marked) log_fault(begin.job, marked.error().what);
   return 0;
 }
 

@@ -21,6 +21,14 @@
 #include "plugin/cpus_per_node.hpp"
 
 namespace nodestage {
+
+static_assert(k_slurm_batch_step == SLURM_BATCH_SCRIPT && k_slurm_no_value == NO_VAL);
+
+std::string spank_variable(spank_t spank, const char* name) {
+  char value[1024];
+  return spank_getenv(spank, name, value, sizeof value) == ESPANK_SUCCESS ? value : "";
+}
+
 namespace {
 
 template <typename T>

@@ -1,6 +1,7 @@
-// SlurmHost: what the plugin reads, with dlsym, from the Slurm program that loaded it, and
-// everything that differs between releases. Every function has a result for "not available", so
-// that another release costs a feature and not the job.
+// SlurmHost: the ABI of Slurm. <spank.h> with typed access to its items, what the plugin reads,
+// with dlsym, from the Slurm program that loaded it, and everything that differs between releases.
+// Every function has a result for "not available", so that another release costs a feature and not
+// the job.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,23 @@
 
 #include "common/wire/protocol.hpp"
 
+// spank.h declares the hooks before it opens its own extern "C".
+extern "C" {
+#include <slurm/spank.h>
+}
+
 namespace nodestage {
+
+// The item's value, or `fallback` if it is not available in this context.
+template <typename T>
+T spank_item_or(spank_t spank, spank_item_t item, T fallback) {
+  T value = fallback;
+  return spank_get_item(spank, item, &value) == ESPANK_SUCCESS ? value : fallback;
+}
+
+// Returns a variable of the job's environment (remote context only), or "" if it is not set or has
+// 1,024 bytes or more.
+std::string spank_variable(spank_t spank, const char* name);
 
 // Returns EpilogTimeout, or PrologEpilogTimeout where only that exists; nullopt: no limit.
 std::optional<std::chrono::seconds> epilog_timeout();

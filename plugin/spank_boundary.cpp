@@ -12,7 +12,7 @@
 
 #include "plugin/job_script.hpp"
 #include "plugin/plugin_settings.hpp"
-#include "plugin/spank_api.hpp"
+#include "plugin/slurm_host.hpp"
 #include "plugin/submit.hpp"
 #include "plugin/task.hpp"
 

@@ -10,7 +10,6 @@
 #include "common/request/submission.hpp"
 #include "common/text/human.hpp"
 #include "plugin/allowed_users.hpp"
-#include "plugin/slurm_host.hpp"
 #include "plugin/submit_environment.hpp"
 
 namespace nodestage {
@@ -61,7 +60,7 @@ constexpr const char* k_too_late =
 
 // Prints the lines of `cause` (common/request/option_text.hpp).
 int refuse(const Error& cause) {
-  std::istringstream lines(cause.what);
+  std::istringstream lines(cause.text());
   for (std::string line; std::getline(lines, line);) slurm_error("%s", line.c_str());
   return -1;
 }

@@ -3,7 +3,7 @@
 
 #include "common/request/request.hpp"
 #include "plugin/plugin_settings.hpp"
-#include "plugin/spank_api.hpp"
+#include "plugin/slurm_host.hpp"
 
 namespace nodestage {
 

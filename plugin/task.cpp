@@ -1,6 +1,5 @@
 #include "plugin/task.hpp"
 
-#include <slurm/slurm.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -27,8 +26,6 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_exit_wait{1};
-// slurm.h's NO_VAL: "no such number".
-constexpr std::uint32_t k_slurm_no_value = 0xfffffffe;
 
 // The step's options; set in slurmstepd, read in its forked children.
 struct StepOptions {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "plugin/plugin_settings.hpp"
-#include "plugin/spank_api.hpp"
+#include "plugin/slurm_host.hpp"
 #include "plugin/submit.hpp"
 
 namespace nodestage {

@@ -10,11 +10,10 @@ namespace {
 constexpr std::uint32_t k_told_job = 7;
 
 constexpr const char* k_output = "/home/alice/slurm-%j.out";
-constexpr std::uint32_t k_batch_step = 0xfffffffb;
 
 // A job with an output file, whose stage-out ends as the test says.
 struct ToldSite : JobSite {
-  explicit ToldSite(const char* stdout_path = k_output, std::uint32_t step = k_batch_step) {
+  explicit ToldSite(const char* stdout_path = k_output, std::uint32_t step = k_slurm_batch_step) {
     config.stageout.report = ReportTo::output;
     Begin begin = request(k_told_job);
     begin.stdout_path = stdout_path;

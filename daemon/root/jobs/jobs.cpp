@@ -16,7 +16,6 @@ constexpr std::size_t k_max_job_name = 1024;
 // The message has room for them; the others come when these are gone.
 constexpr std::size_t k_most_places = 100;
 constexpr std::chrono::seconds k_detach_time{2};
-constexpr std::uint32_t k_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT of slurm.h
 
 bool is_bounded(const Await& ask) {
   return ask.names.size() <= k_max_await_names &&
@@ -157,7 +156,7 @@ Message Jobs::exited(const Exited& exited) {
   JobRecord* record = table_.find_live(exited.job);
   if (record == nullptr)
     return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
-  const bool batch = exited.step == k_batch_step;
+  const bool batch = exited.step == k_slurm_batch_step;
   if (batch && record->batch_status) return Accepted{};  // it ends once
   if (batch) record->facts.batch = true;
   auto& status = batch ? record->batch_status : record->last_status;
@@ -221,7 +220,7 @@ void Jobs::learn(JobRecord& record, const Wait& wait) {
   if (!facts.known)
     facts = {true, wait.array_job, wait.array_task, wait.job_name.substr(0, k_max_job_name),
              facts.batch};
-  if (wait.step == k_batch_step) facts.batch = true;
+  if (wait.step == k_slurm_batch_step) facts.batch = true;
   const bool runs_on = wait.goes_on != 0 && record.times.run == 0;
   if (!runs_on && facts == record.facts) return;
   record.facts = std::move(facts);

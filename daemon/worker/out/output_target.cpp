@@ -85,8 +85,6 @@ Result<JobPlace> place_of(const JobTree& job, const OutputSource& source, const 
 
 namespace {
 
-constexpr std::uint32_t k_no_array_task = 4294967294;  // Slurm's NO_VAL, the value of its own %a
-
 // Decides whether to pack, from the target's text before anything is added to it.
 bool is_packed(const OutputItem& item, const OutputSource& source, const std::string& target) {
   if (item.pack) return true;
@@ -179,7 +177,7 @@ PatternFacts pattern_facts(const NamedOrder& order) {
   if (order.array_known) {
     const bool array = order.array_job != k_no_number;
     facts.array_job = array ? order.array_job : order.job;
-    facts.array_task = array ? order.array_task : k_no_array_task;
+    facts.array_task = array ? order.array_task : k_slurm_no_value;  // as its own %a
   }
   return facts;
 }
