@@ -16,14 +16,18 @@ namespace nodestage {
 
 // `code` is an errno value where the cause has one, else 0. `what` is a sentence without a final
 // full stop that names the object and the cause; it may be shown to a user. `advice`, if it
-// is not empty, says what to do about it.
+// is not empty, says what to do about it. `lines`, each after a '\n', show what is wrong: what a
+// program has printed last, or the text with a mark below.
 struct Error {
   int code = 0;
   std::string what;
   std::string advice;
+  std::string lines;
 
-  // The text to show: the cause, and the advice on a line of its own.
-  [[nodiscard]] std::string text() const { return advice.empty() ? what : what + "\n" + advice; }
+  // The text to show: the cause, the lines, and the advice on a line of its own.
+  [[nodiscard]] std::string text() const {
+    return what + lines + (advice.empty() ? "" : "\n") + advice;
+  }
 };
 
 template <typename T>

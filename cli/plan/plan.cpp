@@ -25,8 +25,7 @@ namespace {
 
 constexpr std::size_t k_most_about = 64 * 1024;
 constexpr const char* k_advice =
-    "\nAsk for a node with more local disk (--tmp=SIZE), stage less (include=, exclude=), or use "
-    "the "
+    "Ask for a node with more local disk (--tmp=SIZE), stage less (include=, exclude=), or use the "
     "data where it is.";
 
 }  // namespace
@@ -63,7 +62,8 @@ std::string why_not_on(const PlanNode& node, const Amount& need) {
           ? free + " free" +
                 (node.leave_free_bytes == 0 ? "" : ", of which " + kept + " must stay free")
           : human_count(node.free.inodes) + " inodes free";
-  return "the data do not fit on this node now: " + node.name + " has " + left + k_advice;
+  return Error{0, "the data do not fit on this node now: " + node.name + " has " + left, k_advice}
+      .text();
 }
 
 namespace {

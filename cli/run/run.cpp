@@ -177,12 +177,13 @@ class Run {
   int not_started(const Error& error) {
     const std::string file = command_file();
     if (file.empty() && error.code == ENOENT) {
-      voice_.say("the command cannot be run: " + error.text() +
-                 "\nCheck its name and PATH; for a program in this directory, write ./NAME.");
+      voice_.say(Error{error.code, "the command cannot be run: " + error.what,
+                       "Check its name and PATH; for a program in this directory, write ./NAME."}
+                     .text());
       return k_not_found;
     }
     voice_.say("the command cannot be run: " +
-               why_not_run(file.empty() ? arguments_.command.front() : file, error.code));
+               why_not_run(file.empty() ? arguments_.command.front() : file, error.code).text());
     return k_not_executable;
   }
 
@@ -190,7 +191,7 @@ class Run {
   void note_windows_lines(int code) {
     const std::string file = command_file();
     if (code == 0 || file.empty() || !has_windows_lines(file)) return;
-    voice_.say("note: " + why_not_run(file, ENOENT));
+    voice_.say("note: " + why_not_run(file, ENOENT).text());
   }
 
   // "" if there is none.
@@ -235,8 +236,9 @@ class Run {
 
   int clean(int code) {
     if (const Status removed = directory_.remove(); !removed) {
-      voice_.say("the directory could not be removed: " + removed.error().text() +
-                 "\nRemove it with: rm -rf " + shell_word(directory_.path()));
+      voice_.say(Error{0, "the directory could not be removed: " + removed.error().what,
+                       "Remove it with: rm -rf " + shell_word(directory_.path())}
+                     .text());
     }
     return code;
   }

@@ -68,29 +68,29 @@ bool has_windows_lines(const std::string& file) {
   return line.starts_with("#!") && line.ends_with('\r');
 }
 
-std::string why_not_run(const std::string& file, int code) {
+Error why_not_run(const std::string& file, int code) {
   const std::string name = printable(file);
   if (code == ENOENT && has_windows_lines(file))
-    return name +
-           ": its lines end as Windows writes them, with a carriage return, and so its first line "
-           "names an interpreter that does not exist\nCorrect it with: sed -i 's/\\r$//' " +
-           shell_word(file);
+    return {code,
+            name +
+                ": its lines end as Windows writes them, with a carriage return, and so its first "
+                "line names an interpreter that does not exist",
+            "Correct it with: sed -i 's/\\r$//' " + shell_word(file)};
   if (const auto interpreter = interpreter_in(first_line(file));
       code == ENOENT && !interpreter.empty())
-    return name + ": its first line names an interpreter that does not exist here: " +
-           printable(interpreter) +
-           "\nCorrect that line, or name the interpreter before the script.";
+    return {code,
+            name + ": its first line names an interpreter that does not exist here: " +
+                printable(interpreter),
+            "Correct that line, or name the interpreter before the script."};
   if (code == ENOENT)
-    return name +
-           ": it is a program for another system: this one lacks the loader that it "
-           "needs\nBuild it here, or use the one that this system has.";
+    return {code,
+            name + ": it is a program for another system: this one lacks the loader that it needs",
+            "Build it here, or use the one that this system has."};
   if (code == EACCES && allows_no_programs(file))
-    return name +
-           ": its file system lets no program run (noexec)\nName its interpreter before it, or "
-           "copy "
-           "it to another file system.";
-  return name + ": " + std::strerror(code) +
-         "\nIs it a program, and may you execute it? (chmod +x)";
+    return {code, name + ": its file system lets no program run (noexec)",
+            "Name its interpreter before it, or copy it to another file system."};
+  return {code, name + ": " + std::strerror(code),
+          "Is it a program, and may you execute it? (chmod +x)"};
 }
 
 namespace {

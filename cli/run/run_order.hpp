@@ -25,9 +25,8 @@ std::string program_file(const std::string& program, const std::string& path);
 // return, as Windows writes lines.
 bool has_windows_lines(const std::string& file);
 
-// Returns why the file, which exists, cannot be run (`code`: execve's errno): a line with the
-// cause, after the file's name, and a line with the advice.
-std::string why_not_run(const std::string& file, int code);
+// Returns why the file, which exists, cannot be run (`code`: execve's errno).
+Error why_not_run(const std::string& file, int code);
 
 // Uses the facts of the Slurm job that this process runs in, if any. Otherwise the job id is this
 // process's id, the restart count and node index are 0, the job's name is the command's, and there

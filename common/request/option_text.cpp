@@ -126,10 +126,8 @@ std::string excerpt(std::string_view option, std::string_view text, TextPlace pl
 }  // namespace
 
 Error marked(std::string_view option, std::string_view text, TextPlace place, const Error& cause) {
-  std::string what = "--" + std::string(option) + ": " + printable(cause.what) + "\n" +
-                     excerpt(option, text, place);
-  if (!cause.advice.empty()) what += "\n" + printable(cause.advice);
-  return Error{cause.code, std::move(what)};
+  return {cause.code, "--" + std::string(option) + ": " + printable(cause.what),
+          printable(cause.advice), "\n" + excerpt(option, text, place)};
 }
 
 namespace {

@@ -34,7 +34,7 @@ struct TextPlace {  // bytes [begin, end) of an option's text; if empty, the mar
   std::size_t end = 0;
 };
 
-// `option` is a name such as "stage-out". The error's `what` is these three or four lines,
+// `option` is a name such as "stage-out". The error's text() is these three or four lines,
 // printable (common/text/human.hpp), without a final newline. Of a long text only the part around
 // `place` is shown.
 Error marked(std::string_view option, std::string_view text, TextPlace place, const Error& cause);

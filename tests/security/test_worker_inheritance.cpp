@@ -58,8 +58,8 @@ Inheritance start_fake(WorkerStart start, const Scratch& scratch) {
   REQUIRE(process);
   pollfd ended{process->pid_fd(), POLLIN, 0};
   REQUIRE(::poll(&ended, 1, 30'000) == 1);
-  CHECK(process->read_start_fault() == "");
-  CHECK(process->reap() == "ended with code 0");
+  CHECK(process->read_start_fault());
+  CHECK(process->reap().kind == WorkerEnd::Kind::done);
   ::fcntl(process->log_fd(), F_SETFL, 0);
   Inheritance seen;
   std::istringstream text(read_all(process->log_fd(), 1 << 20).value());
@@ -168,7 +168,9 @@ TEST_CASE("only a remover may be root") {
     REQUIRE(process);
     pollfd ended{process->pid_fd(), POLLIN, 0};
     REQUIRE(::poll(&ended, 1, 30'000) == 1);
-    CHECK(process->read_start_fault().find("root") != std::string::npos);
-    CHECK(process->reap() == "ended with code 127");
+    const Status fault = process->read_start_fault();
+    REQUIRE_FALSE(fault);
+    CHECK(fault.error().what.find("root") != std::string::npos);
+    CHECK(process->reap().text == "ended with code 127");
   }
 }

@@ -94,7 +94,7 @@ class ScriptedWorkers final : public Workers {
     REQUIRE(write_status_header(started->status.get(), header));
     return true;
   }
-  bool end(WorkerTask task, const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"},
+  bool end(WorkerTask task, const WorkerEnd& how = {WorkerEnd::Kind::done, "ended with code 0"},
            std::uint32_t job = k_no_number) {
     Started* started = find(task, job);
     if (started == nullptr) return false;

@@ -143,14 +143,17 @@ TEST_CASE("a worker learns that the step had ended whose cgroup it was to enter"
     REQUIRE(process);
     pollfd ended{process->pid_fd(), POLLIN, 0};
     REQUIRE(::poll(&ended, 1, 60'000) == 1);
-    const std::string fault = process->read_start_fault();
-    CHECK(process->reap() == "ended with code 127");
-    return fault;
+    const Status fault = process->read_start_fault();
+    REQUIRE_FALSE(fault);
+    const WorkerEnd end = process->reap();
+    CHECK(end.kind == WorkerEnd::Kind::ended);
+    CHECK(end.text == "ended with code 127");
+    return fault.error();
   };
-  CHECK(fault_of() == WorkerProcess::k_step_gone);
+  CHECK(fault_of().code == WorkerProcess::k_step_gone);
   fs::create_directories(scratch / "there/cgroup.procs");
   start.job_cgroup = scratch / "there";
-  CHECK(fault_of() == "the job's memory cgroup cannot be entered: " + start.job_cgroup);
+  CHECK(fault_of().what == "the job's memory cgroup cannot be entered: " + start.job_cgroup);
 }
 
 TEST_CASE("kills for lack of memory are counted") {

@@ -163,7 +163,7 @@ TEST_CASE("a step that ends before its job's worker has joined it is not the job
   site.config.memory.step_wait_s = 3600;
   site.start_step(7, "/cg/first");
   site.begin(7);
-  const WorkerEnd gone{WorkerEnd::Kind::step_gone, std::string(WorkerProcess::k_step_gone)};
+  const WorkerEnd gone{WorkerEnd::Kind::step_gone, "the job's step had ended"};
   site.workers.job_cgroups.clear();
   REQUIRE(site.workers.end(WorkerTask::stage, gone));
   site.pass(std::chrono::milliseconds(1000));
@@ -239,7 +239,7 @@ TEST_CASE("a start that is repeated for another step has a relay of its own") {
   await_worker(site);
   REQUIRE(site.workers.find(WorkerTask::relay) != nullptr);
   const auto relay = site.workers.find(WorkerTask::relay)->id;
-  const WorkerEnd gone{WorkerEnd::Kind::step_gone, std::string(WorkerProcess::k_step_gone)};
+  const WorkerEnd gone{WorkerEnd::Kind::step_gone, "the job's step had ended"};
   REQUIRE(site.workers.end(WorkerTask::stage, gone));
   REQUIRE(site.workers.killed.size() == 1);
   CHECK(site.workers.killed.front() == relay);

@@ -22,7 +22,7 @@ const SubmitPlace k_key_place{"/work", "/home/alice"};
 template <typename Item>
 std::string line_of(const Result<Item>& item) {
   REQUIRE_FALSE(item);
-  const std::string& what = item.error().what;
+  const std::string what = item.error().text();
   return what.substr(0, what.find('\n'));
 }
 std::string said_of_dataset(std::string_view text) {
@@ -114,7 +114,7 @@ void check_rows() {
 }  // namespace
 
 TEST_CASE("golden messages: the keys that an option knows") {
-  const auto what = [](const auto& item) { return item.error().what; };
+  const auto what = [](const auto& item) { return item.error().text(); };
   CHECK(
       what(parse_dataset_option("/a,stirp=1", k_key_place)) ==
       "--stage-dataset: unknown key 'stirp' (did you mean 'strip'?)\n"

@@ -146,13 +146,13 @@ TEST_CASE("a misspelt key or value: what was meant") {
   CHECK_FALSE(has(output_fault("r:/t,when=later"), "did you mean"));
   const auto venv = parse_venv_option("/v,moduel=gcc", k_place);
   REQUIRE_FALSE(venv);
-  CHECK(has(venv.error().what, "unknown key 'moduel' (did you mean 'module'?)\n"));
+  CHECK(has(venv.error().text(), "unknown key 'moduel' (did you mean 'module'?)\n"));
   const auto shard = parse_venv_option("/v,shard", k_place);
   REQUIRE_FALSE(shard);
-  CHECK(has(shard.error().what, "unknown key 'shard' (did you mean 'shared'?)\n"));
+  CHECK(has(shard.error().text(), "unknown key 'shard' (did you mean 'shared'?)\n"));
   const auto wait = parse_wait_option("nod");
   REQUIRE_FALSE(wait);
-  CHECK(has(wait.error().what, "'nod' (did you mean 'node'?): only all, node or none"));
+  CHECK(has(wait.error().text(), "'nod' (did you mean 'node'?): only all, node or none"));
   CHECK(*parse_wait_option("none") == StageWait::none);
 }
 
@@ -187,7 +187,7 @@ TEST_CASE("the place of a fault is marked") {
         "                     ^");
   const auto wait = parse_wait_option("some");
   REQUIRE_FALSE(wait);
-  CHECK(lines(wait.error().what) == "  --stage-wait=some\n               ^~~~");
+  CHECK(lines(wait.error().text()) == "  --stage-wait=some\n               ^~~~");
 }
 
 TEST_CASE("stage-out") {
@@ -255,13 +255,13 @@ TEST_CASE("every for what can only be delivered at the end") {
 TEST_CASE("stage-venv") {
   const auto venv = [](std::string_view text) {
     auto item = parse_venv_option(text, k_place);
-    REQUIRE_MESSAGE(item, (item ? "" : item.error().what));
+    REQUIRE_MESSAGE(item, (item ? "" : item.error().text()));
     return *item;
   };
   const auto fault = [](std::string_view text) {
     const auto item = parse_venv_option(text, k_place);
     REQUIRE_FALSE(item);
-    return item.error().what;
+    return item.error().text();
   };
   CHECK(venv("~/env") == VenvItem{"/home/alice/env", "env", "", {}, "", false, {}});
   const auto full = venv(
@@ -336,7 +336,7 @@ TEST_CASE("variables that nobody expands are refused, with what to write; \\$ is
   CHECK(dataset("/p/a,include=$x").include == std::vector<std::string>{"$x"});
   const auto venv = parse_venv_option("/p/r.txt,python=$HOME/python", k_place);
   REQUIRE_FALSE(venv);
-  CHECK(has(venv.error().what, "$HOME is not expanded"));
+  CHECK(has(venv.error().text(), "$HOME is not expanded"));
 }
 
 TEST_CASE("an output of the whole job directory: what to write") {
@@ -383,8 +383,8 @@ TEST_CASE("in=memory is refused with shared, and for what results are delivered 
   CHECK(parse_dataset_option("/p/data.tar,in=disk,shared", k_place)->storage == Storage::disk);
   const auto both = parse_dataset_option("/p/data.tar,shared,in=memory", k_place);
   REQUIRE_FALSE(both);
-  CHECK(both.error().what.find("in=memory and shared exclude each other") != std::string::npos);
-  CHECK(both.error().what.find("  --stage-dataset=/p/data.tar,shared,in=memory\n") !=
+  CHECK(both.error().text().find("in=memory and shared exclude each other") != std::string::npos);
+  CHECK(both.error().text().find("  --stage-dataset=/p/data.tar,shared,in=memory\n") !=
         std::string::npos);
   StageRequest request;
   request.datasets.push_back(*item);
@@ -392,7 +392,7 @@ TEST_CASE("in=memory is refused with shared, and for what results are delivered 
   request.outputs.push_back({"data/x", "/t"});
   const auto refused = decode_request(encode_request(request));
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().what.find("no result can be delivered from $SLURM_TMPDIR/data/x") !=
+  CHECK(refused.error().text().find("no result can be delivered from $SLURM_TMPDIR/data/x") !=
         std::string::npos);
   request.outputs.front().source = "data2";
   CHECK(decode_request(encode_request(request)));

@@ -37,7 +37,7 @@ TEST_CASE("a script that Windows wrote is told, with the command that corrects i
   CHECK(has_windows_lines(program(scratch, "env", "#!/usr/bin/env python3\r\n")));
   CHECK_FALSE(has_windows_lines(program(scratch, "good", "#!/bin/sh\necho 1\r\n")));
   CHECK_FALSE(has_windows_lines(program(scratch, "text", "1\r\n")));
-  const std::string why = why_not_run(file, ENOENT);
+  const std::string why = why_not_run(file, ENOENT).text();
   CHECK(why.starts_with(file + ": its lines end as Windows writes them"));
   CHECK(why.ends_with("\nCorrect it with: sed -i 's/\\r$//' " + file));
 }
@@ -46,10 +46,12 @@ TEST_CASE("an interpreter that does not exist is named") {
   Scratch scratch;
   const std::string file = program(scratch, "x", "#! /opt/none/bin/python -u\n");
   CHECK(why_not_run(file, ENOENT)
+            .text()
             .starts_with(file + ": its first line names an interpreter that does not exist here: "
                                 "/opt/none/bin/python\n"));
   const std::string other = program(scratch, "elf", "\177ELF");
-  CHECK(why_not_run(other, ENOENT).find("a program for another system") != std::string::npos);
-  CHECK(why_not_run(other, EACCES).find(": Permission denied\nIs it a program") !=
+  CHECK(why_not_run(other, ENOENT).text().find("a program for another system") !=
+        std::string::npos);
+  CHECK(why_not_run(other, EACCES).text().find(": Permission denied\nIs it a program") !=
         std::string::npos);
 }

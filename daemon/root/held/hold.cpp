@@ -46,7 +46,8 @@ std::string who_removed(const JobRecord& record) {
                "script cleans up too early.";
 }
 
-std::string reason_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+// Without the advice below it.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
@@ -96,7 +97,7 @@ bool waits_for_user(const WorkerStatus& status) {
 std::vector<std::string> reasons_of(const WorkerStatus& status, const std::string& cause) {
   std::vector<std::string> reasons;
   if (status.phase != WorkerPhase::failed || status.items.empty())
-    reasons.push_back(shortened(reason_line(cause), k_reason_width));
+    reasons.push_back(shortened(first_line(cause), k_reason_width));
   const std::vector<std::string> lines = delivery_lines(status);
   for (std::size_t i = 0; i < status.items.size(); ++i) {
     if (!is_open(status.items[i])) continue;
@@ -196,7 +197,7 @@ std::string push_failed_notice(const JobRecord& record, const std::string& cause
          "The job runs, and results of it could not be delivered meanwhile (`every` of "
          "--stage-out, "
          "or nodestage push):\n    " +
-         printable(shortened(cause.substr(0, cause.find('\n')), k_reason_width)) +
+         printable(shortened(first_line(cause), k_reason_width)) +
          "\n\nThey are still in the job's directory, and are tried again at the next interval and "
          "at the end of the job.\nIf the cause is a full disk or quota, make room; if it is a "
          "permission, change it.\nWhen a delivery succeeds, this file will say so.\n" +
@@ -290,16 +291,12 @@ bool is_reported(const ItemRecord& item, const JobRecord& record) {
   return state_of(item) != ItemState::skipped || is_first_node(record);
 }
 
-std::string first_line(const std::string& cause) {
-  return printable(cause.substr(0, cause.find('\n')));
-}
-
 // Those of result_lines(), with the cause where no output has one.
 std::vector<std::string> failed_lines(const JobRecord& record, const WorkerStatus& status,
                                       const std::string& cause) {
   std::vector<std::string> lines = result_lines(record, status);
   if (std::none_of(status.items.begin(), status.items.end(), has_failed))
-    lines.push_back("results could not be delivered: " + first_line(cause));
+    lines.push_back("results could not be delivered: " + printable(first_line(cause)));
   return lines;
 }
 

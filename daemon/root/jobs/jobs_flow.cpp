@@ -119,7 +119,7 @@ void Jobs::start(Step step, JobRecord& record) {
 // The next daemon finds a directory that this one has made.
 void Jobs::make_directory(JobRecord& record) {
   const auto made = staging_.make_directory(record);
-  if (!made) return staging_.fail(record, FailureCause::directory, made.error().what);
+  if (!made) return staging_.fail(record, FailureCause::directory, made.error());
   done(record.key(), Fact::directory_made);
 }
 
@@ -131,9 +131,11 @@ void Jobs::let_run(JobRecord& record) {
   // Otherwise the next daemon would stage again what the job works on by then.
   if (const auto why = table_.unsaved(record.key()))
     return staging_.fail(record, FailureCause::journal,
-                         "nodestaged cannot note that the data are ready: its journal on this node "
-                         "cannot be written: " +
-                             *why + "\nTell your administrators.");
+                         {0,
+                          "nodestaged cannot note that the data are ready: its journal on this "
+                          "node cannot be written: " +
+                              *why,
+                          "Tell your administrators."});
   pushes_.watch(record);
   talk_.state_changed(record);
 }

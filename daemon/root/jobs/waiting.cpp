@@ -371,7 +371,7 @@ std::optional<Message> Waiting::word_on(const JobRecord& record,
   if (is_lost) {
     fault = at_.staging.async_fault(record.key());
     if (fault.empty()) fault = "the staging process ended before it was staged";
-    fault += "\nSubmit again; if it happens again, tell your administrators.";
+    fault = Error{0, fault, "Submit again; if it happens again, tell your administrators."}.text();
   }
   const std::string failed =
       failures(awaited.status, names.empty() ? Optional::is_left_out : Optional::counts, fault);

@@ -111,10 +111,12 @@ std::string Barrier::difference() const {
       return printable(node_name) + " has " +
              (text.empty() ? "nothing" : printable(text, Newlines::join));
     };
-    return "newest= has not chosen the same on all nodes: " + shown(*first, chosen) + ", and " +
-           shown(name, node.chosen) +
-           "\nSubmit the job again; if another job writes there at the same time, let this one "
-           "depend on its end (--dependency).";
+    return Error{0,
+                 "newest= has not chosen the same on all nodes: " + shown(*first, chosen) +
+                     ", and " + shown(name, node.chosen),
+                 "Submit the job again; if another job writes there at the same time, let this "
+                 "one depend on its end (--dependency)."}
+        .text();
   }
   return "";
 }

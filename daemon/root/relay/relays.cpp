@@ -106,7 +106,7 @@ Result<RelayFiles> Relays::start_worker(JobRecord& record, int directory_fd) {
   TRY(at_.workers.start(record, start, at_.workers.bounds(record, WorkerTask::relay),
                         [this](const JobKey& key, const WorkerEnd& end) {
                           const JobRecord* ended = at_.table.find(key);
-                          if (ended != nullptr && end.kind != WorkerEnd::Kind::ended)
+                          if (ended != nullptr && end.kind > WorkerEnd::Kind::killed)
                             log::warn(about(*ended), "the relay process {}", end.text);
                         }));
   return files;

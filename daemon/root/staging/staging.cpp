@@ -29,32 +29,36 @@ std::uint32_t random_delay_ms(std::uint64_t largest_s) {
 }
 
 // Why a job fails whose worker ended without reporting a cause.
-std::string cause_of_end(const WorkerEnd& end) {
+Error cause_of_end(const WorkerEnd& end) {
   switch (end.kind) {
     case WorkerEnd::Kind::over_limit:
-      return "the staging " + end.text +
-             " and was stopped\nAsk for less data, or ask your administrators (staging.limit in "
-             "nodestaged.toml on this node).";
+      return {0, "the staging " + end.text + " and was stopped",
+              "Ask for less data, or ask your administrators (staging.limit in nodestaged.toml on "
+              "this node)."};
     case WorkerEnd::Kind::no_memory:
-      return "the staging process " + end.text +
-             "\nPack the data so that less is needed to unpack them (xz -6, zstd without "
-             "--long), or ask your administrators.";
+      return {
+          0, "the staging process " + end.text,
+          "Pack the data so that less is needed to unpack them (xz -6, zstd without --long), or "
+          "ask your administrators."};
     case WorkerEnd::Kind::job_memory:
-      return "the staging " + end.text +
-             ", in which the data of in=memory count\nAsk for more memory (--mem=SIZE), or leave "
-             "out in=memory: the data go to the node's local disk then.";
+      return {0, "the staging " + end.text + ", in which the data of in=memory count",
+              "Ask for more memory (--mem=SIZE), or leave out in=memory: the data go to the node's "
+              "local disk then."};
     case WorkerEnd::Kind::not_started:
     case WorkerEnd::Kind::step_gone:
+    case WorkerEnd::Kind::done:
     case WorkerEnd::Kind::ended:
+    case WorkerEnd::Kind::killed:
     case WorkerEnd::Kind::stuck:
       break;
   }
   const bool started =
       end.kind != WorkerEnd::Kind::not_started && end.kind != WorkerEnd::Kind::step_gone;
-  return (started ? "the staging process " + end.text + " before it was done"
-                  : "the staging process could not be started: " + end.text) +
-         "\nSubmit again; if it happens again, tell your administrators: the log of nodestaged on "
-         "this node says more.";
+  return {0,
+          started ? "the staging process " + end.text + " before it was done"
+                  : "the staging process could not be started: " + end.text,
+          "Submit again; if it happens again, tell your administrators: the log of nodestaged on "
+          "this node says more."};
 }
 
 }  // namespace
@@ -80,12 +84,13 @@ void Staging::seek_directory(const JobKey& key, Clock::time_point give_up) {
   if (directory && *directory) return at_.events.done(key, Fact::unstaged);
   // A fault can pass, too: between the site's mkdir and its chown, the directory is root's.
   if (at_.loop.now() >= give_up) {
-    if (!directory) return fail(*record, FailureCause::directory, directory.error().what);
+    if (!directory) return fail(*record, FailureCause::directory, directory.error());
     return fail(*record, FailureCause::directory,
-                at_.areas.path_of(record->directory) +
-                    ": the site's Prolog has not made this directory within " +
-                    human_duration(at_.config.tmpdir.wait_s * 1000) +
-                    "\nTell your administrators (tmpdir.create = \"never\" in nodestaged.toml).");
+                {0,
+                 at_.areas.path_of(record->directory) +
+                     ": the site's Prolog has not made this directory within " +
+                     human_duration(at_.config.tmpdir.wait_s * 1000),
+                 "Tell your administrators (tmpdir.create = \"never\" in nodestaged.toml)."});
   }
   at_.loop.after(k_directory_poll, [this, key, give_up] { seek_directory(key, give_up); });
 }
@@ -131,8 +136,11 @@ Fd Staging::use_memory(const JobRecord& record, const std::string& cgroup, Worke
   // What an environment's programs leave behind could not be told from the job's own processes.
   if (is_of_version_two(start.job_cgroup))
     std::get<StageOrder>(start.order).refuse_venv =
-        "on this node, a job cannot have both an environment and a dataset in memory (its kernel "
-        "has cgroups of version 2)\nLeave out in=memory, or --stage-venv.";
+        Error{0,
+              "on this node, a job cannot have both an environment and a dataset in memory (its "
+              "kernel has cgroups of version 2)",
+              "Leave out in=memory, or --stage-venv."}
+            .text();
   return std::move(*directory);
 }
 
@@ -164,8 +172,8 @@ void Staging::stage(JobRecord& record) {
   if (started) return at_.table.change(record, JobState::staging);
   queue_.leave_place(record.key());
   fail(record, FailureCause::start,
-       "staging could not be started: " + started.error().what +
-           "\nTell your administrators: the log of nodestaged on this node says more.");
+       {0, "staging could not be started: " + started.error().what,
+        "Tell your administrators: the log of nodestaged on this node says more."});
   queue_.go_on();
 }
 
@@ -245,7 +253,7 @@ void Staging::take_end(JobRecord& record, const WorkerEnd& end, bool lacked_spac
   if (await_next_step(record, end)) return;
   const FailureCause why = lacked_space ? FailureCause::space : cause_of(end, status);
   if (status.phase == WorkerPhase::failed)
-    return fail(record, why, status.cause, failed_source(status));
+    return fail(record, why, {0, status.cause}, failed_source(status));
   if (is_done) return become_ready(record, status, Sharing::Report::last);
   if (record.state != JobState::ready) return fail(record, why, cause_of_end(end));
   log::warn(about(record), "the worker {} before its async items were staged", end.text);
@@ -368,12 +376,12 @@ void Staging::look_at_leader(const JobRecord& record) {
   if (leading != nullptr && leading->state == JobState::staging) look(*leading);
 }
 
-void Staging::fail(JobRecord& record, FailureCause why, const std::string& cause,
+void Staging::fail(JobRecord& record, FailureCause why, const Error& cause,
                    const std::string& item) {
   at_.counters.add_failure(Activity::stage, why);
-  record.cause = printable(cause, Newlines::keep);
+  record.cause = printable(cause.text(), Newlines::keep);
   record.failure = record.cause;
-  log::warn(about_item(record, item), "staging failed: {}", cause);
+  log::warn(about_item(record, item), "staging failed: {}", cause.text());
   at_.table.set_state(record, JobState::failed);
   sharing_.failed(record);
   at_.relays.stop(record.key());

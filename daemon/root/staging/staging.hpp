@@ -78,8 +78,7 @@ class Staging {
   // is ready. For a job that waits for another's item, looks at that one.
   void look(JobRecord& record);
   // Notes that the job has failed. `item`: the source of the one that failed, where there is one.
-  void fail(JobRecord& record, FailureCause why, const std::string& cause,
-            const std::string& item = {});
+  void fail(JobRecord& record, FailureCause why, const Error& cause, const std::string& item = {});
   // Takes a job that has ended out of the queue and kills its worker: the state is `stopping`, and
   // its exit is reported as `stopped`.
   void stop(JobRecord& record);

@@ -196,7 +196,9 @@ FailureCause cause_of(const WorkerEnd& end, const WorkerStatus& status) {
     case WorkerEnd::Kind::no_memory:
     case WorkerEnd::Kind::job_memory:
       return FailureCause::memory;
+    case WorkerEnd::Kind::done:
     case WorkerEnd::Kind::ended:
+    case WorkerEnd::Kind::killed:
     case WorkerEnd::Kind::stuck:
       break;
   }

@@ -10,7 +10,6 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::seconds k_run_limit{60};
-constexpr std::string_view k_ended_well = "ended with code 0";  // WorkerProcess::reap()
 
 // A notice says everything, and lines only what is new.
 bool is_replaced_by(const WorkerOrder& old, const WorkerOrder& next) {
@@ -70,7 +69,7 @@ Result<Workers::Id> Notices::start(const Notice& notice) {
                        name = name_of(notice.start.order), subject = notice.subject,
                        on_written = notice.on_written](const WorkerEnd& end) {
     at_work_.erase(uid);
-    const bool written = end.kind == WorkerEnd::Kind::ended && end.text == k_ended_well;
+    const bool written = end.kind == WorkerEnd::Kind::done;
     if (!written) log::warn(subject, "{} was not written: its process {}", name, end.text);
     on_written(written ? Written::yes : Written::no);
     start_next(uid);

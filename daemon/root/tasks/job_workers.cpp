@@ -175,9 +175,12 @@ MayStage may_stage(const Begin& begin, const Config& config) {
 }
 
 std::string pilot_refusal(const Begin& begin) {
-  return "nodestage is not open to " + printable(begin.user) + " on " + printable(begin.node) +
-         " yet\nSubmit the job without its options, or ask your administrators to be admitted "
-         "(staging.users and staging.groups in nodestaged.toml).";
+  return Error{
+      0,
+      "nodestage is not open to " + printable(begin.user) + " on " + printable(begin.node) + " yet",
+      "Submit the job without its options, or ask your administrators to be admitted "
+      "(staging.users and staging.groups in nodestaged.toml)."}
+      .text();
 }
 
 // Each stage-out and push has its own: an earlier one may be stuck in the kernel.

@@ -22,6 +22,7 @@
 #include "common/os/file.hpp"
 #include "common/os/wall_clock.hpp"
 #include "common/wire/peer_channel.hpp"
+#include "common/wire/wire.hpp"
 #include "daemon/root/basis/connection_closer.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/workers/cgroup.hpp"
@@ -229,8 +230,10 @@ Status become_worker(const WorkerStart& start, const Cgroups& cgroups) {
   if (!start.job_cgroup.empty() && !enter_job_cgroup(start.job_cgroup)) {
     const int code = errno;
     const bool is_gone = code == ENOENT || code == ENODEV;
-    return Error{code, is_gone ? std::string(WorkerProcess::k_step_gone)
-                               : "the job's memory cgroup cannot be entered: " + start.job_cgroup};
+    if (is_gone)
+      return Error{WorkerProcess::k_step_gone,
+                   "the job's step, whose memory cgroup it was to enter, had ended"};
+    return Error{code, "the job's memory cgroup cannot be entered: " + start.job_cgroup};
   }
   TRY(reset_process());
   if (::access(start.program.c_str(), X_OK) != 0) return system_error(start.program);
@@ -274,7 +277,9 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
          or_null(start.memory_fd), or_null(start.sources_fd), started.write.get()});
     if (!placed) return 126;
     const Status fault = become_worker(start, cgroups);
-    static_cast<void>(!write_all(k_started_fd, fault.error().what));
+    WireEncoder out;
+    out.i32(fault.error().code), out.text(fault.error().what);
+    static_cast<void>(!write_all(k_started_fd, out.data()));
     return 127;
   };
   TRY_ASSIGN(process.child_, ChildProcess::start(Orphan::left, body));
@@ -305,25 +310,33 @@ std::optional<WorkerProcess> WorkerProcess::adopt(const ProcessMark& mark) {
   return process;
 }
 
-std::string WorkerProcess::read_start_fault() {
-  const auto text = read_all(started_.get(), 4096);
+Status WorkerProcess::read_start_fault() {
+  const auto fault = read_all(started_.get(), 4096);
   started_.reset();
-  return text ? *text : text.error().what;
+  if (!fault) return fault.error();
+  if (fault->empty()) return {};
+  WireDecoder in(*fault);
+  const int code = in.i32();
+  return Error{code, in.text()};
 }
 
 void WorkerProcess::kill() const {
   ::syscall(SYS_pidfd_send_signal, pid_fd_.get(), SIGKILL, nullptr, 0);
 }
 
-std::string WorkerProcess::reap() {
+WorkerEnd WorkerProcess::reap() {
+  using Kind = WorkerEnd::Kind;
   const auto status = child_.reap();
-  if (!status) return "ended";
+  if (!status) return {Kind::ended, "ended"};
   if (WIFSIGNALED(*status)) {
     const int signal = WTERMSIG(*status);
-    if (signal == SIGSYS) return "was killed by SIGSYS: it made a system call that no worker makes";
-    return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+    if (signal == SIGSYS)
+      return {Kind::killed, "was killed by SIGSYS: it made a system call that no worker makes"};
+    return {Kind::killed,
+            "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")"};
   }
-  return "ended with code " + std::to_string(WEXITSTATUS(*status));
+  const int code = WEXITSTATUS(*status);
+  return {code == 0 ? Kind::done : Kind::ended, "ended with code " + std::to_string(code)};
 }
 
 }  // namespace nodestage

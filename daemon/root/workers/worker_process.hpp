@@ -5,6 +5,7 @@
 // watches started_fd() and pid_fd() in its loop. start() needs root.
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -114,12 +115,27 @@ struct WorkerStart {
 // Returns how long ago the process started.
 std::chrono::milliseconds age_of(const ProcessMark& mark);
 
+struct WorkerEnd {
+  enum class Kind {
+    done,         // it exited with code 0
+    ended,        // it exited with another code, or a daemon before this one had started it
+    killed,       // by a signal
+    not_started,  // it never became the worker; `text` says why
+    over_limit,   // its time limit passed, or it came no further, and it was killed
+    no_memory,    // the kernel killed it at its cgroup's memory limit
+    job_memory,   // the same at the limit of the job, whose memory cgroup it was in
+    stuck,        // killed, but blocked in the kernel (a dead file system); given up
+    step_gone,    // as not_started: the step whose memory cgroup it was to enter had ended
+  };
+  Kind kind = Kind::ended;
+  std::string text;  // "ended with code 1"
+};
+
 // The process outlives this object, and the daemon.
 class WorkerProcess {
  public:
-  // The start fault of a worker that would have been in the job's memory cgroup.
-  static constexpr std::string_view k_step_gone =
-      "the job's step, whose memory cgroup it was to enter, had ended";
+  // The code of the start fault of a worker that would have been in the job's memory cgroup.
+  static constexpr int k_step_gone = EOWNERDEAD;
 
   static Result<WorkerProcess> start(const WorkerStart& start, const Cgroups& cgroups);
 
@@ -131,19 +147,18 @@ class WorkerProcess {
   // Readable when the process has exited.
   [[nodiscard]] int pid_fd() const { return pid_fd_.get(); }
 
-  // Readable once: the worker runs (read_start_fault() is empty) or could not be started. -1 if
+  // Readable once: the worker runs (no read_start_fault()) or could not be started. -1 if
   // adopted or already read.
   [[nodiscard]] int started_fd() const { return started_.get(); }
-  [[nodiscard]] std::string read_start_fault();
+  Status read_start_fault();
 
   // Returns the worker's stdout and stderr; -1 if adopted.
   [[nodiscard]] int log_fd() const { return log_.get(); }
 
   void kill() const;
 
-  // Call it when pid_fd() is readable. Returns "ended with code 1" or "was killed by signal 9
-  // (Killed)"; only "ended" for an adopted process, of which nothing is known.
-  [[nodiscard]] std::string reap();
+  // Call it when pid_fd() is readable. Of an adopted process nothing is known.
+  [[nodiscard]] WorkerEnd reap();
 
  private:
   WorkerProcess() = default;

@@ -177,11 +177,10 @@ void Workers::set_timer(Worker& worker, std::chrono::seconds delay, Loop::Callba
 void Workers::started(Id id) {
   Worker& worker = workers_.at(id);
   loop_.forget(worker.process.started_fd());
-  const std::string fault = worker.process.read_start_fault();
-  if (!fault.empty()) {
-    const bool is_gone = fault == WorkerProcess::k_step_gone;
-    worker.verdict =
-        WorkerEnd{is_gone ? WorkerEnd::Kind::step_gone : WorkerEnd::Kind::not_started, fault};
+  if (const Status fault = worker.process.read_start_fault(); !fault) {
+    const bool is_gone = fault.error().code == WorkerProcess::k_step_gone;
+    worker.verdict = WorkerEnd{is_gone ? WorkerEnd::Kind::step_gone : WorkerEnd::Kind::not_started,
+                               fault.error().what};
     return;  // it exits by itself
   }
   if (worker.verdict) return;
@@ -263,7 +262,7 @@ void Workers::ended(Id id) {
   if (worker.process.log_fd() >= 0) read_log(id);
   loop_.forget(worker.process.log_fd());
   loop_.forget(worker.process.pid_fd());
-  WorkerEnd end{WorkerEnd::Kind::ended, worker.process.reap()};
+  WorkerEnd end = worker.process.reap();
   const WorkerEnd at_limit_of_job{WorkerEnd::Kind::job_memory,
                                   "was killed at the memory limit of the job"};
   const WorkerEnd at_own_limit{WorkerEnd::Kind::no_memory,
@@ -271,8 +270,7 @@ void Workers::ended(Id id) {
   if (cgroups_.ran_out_of_memory(worker.cgroup))
     end = worker.is_jobs_memory ? at_limit_of_job : at_own_limit;
   // One that stopped by itself had no lack of it: another process of the job was killed.
-  const bool was_killed = end.text.find("killed") != std::string::npos;
-  if (!worker.job_cgroup.empty() && was_killed &&
+  if (!worker.job_cgroup.empty() && end.kind == WorkerEnd::Kind::killed &&
       out_of_memory_kills(worker.job_cgroup) > worker.kills)
     end = at_limit_of_job;
   static_cast<void>(cgroups_.kill(worker.cgroup));  // children that it left behind

@@ -19,20 +19,6 @@
 
 namespace nodestage {
 
-struct WorkerEnd {
-  enum class Kind {
-    ended,        // it exited or was killed by a signal; `text` says which
-    not_started,  // it never became the worker; `text` says why
-    over_limit,   // its time limit passed, or it came no further, and it was killed
-    no_memory,    // the kernel killed it at its cgroup's memory limit
-    job_memory,   // the same at the limit of the job, whose memory cgroup it was in
-    stuck,        // killed, but blocked in the kernel (a dead file system); given up
-    step_gone,    // as not_started: the step whose memory cgroup it was to enter had ended
-  };
-  Kind kind = Kind::ended;
-  std::string text;
-};
-
 class Workers {
  public:
   using Id = std::uint64_t;

@@ -25,15 +25,13 @@ Error with_prefix(Error error, std::string_view prefix) {
 }
 
 Error with_suffix(Error error, std::string_view suffix) {
-  const auto end = error.what.find('\n');
-  error.what.insert(end == std::string::npos ? error.what.size() : end, suffix);
+  error.what += suffix;
   return error;
 }
 
 Error with_advice(Error error, std::string_view advice) {
-  // What a program has printed, below the cause, comes with all that is to be said.
-  const bool has_lines = error.what.find('\n') != std::string::npos;
-  if (error.advice.empty() && !has_lines) error.advice = advice;
+  // What a program has printed comes with all that is to be said.
+  if (error.advice.empty() && error.lines.empty()) error.advice = advice;
   return error;
 }
 

@@ -42,7 +42,7 @@ inline constexpr const char* k_raise_open_files =
 // For an archive or an entry with a password; `whose`: "" or "PATH: ".
 Error password_fault(std::string whose = {});
 
-// Puts text before, or at the end of, the first line of the cause; the advice stays as it is.
+// Puts text before, or at the end of, the cause; the advice stays as it is.
 Error with_prefix(Error error, std::string_view prefix);
 Error with_suffix(Error error, std::string_view suffix);
 

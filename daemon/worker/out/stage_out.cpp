@@ -89,7 +89,7 @@ std::string cause_text(const DeliveryWords& words, const std::vector<OutputRepor
   std::string text = std::string(words.name) + " of " + first->source() + " to " +
                      first->destination() + " failed: " + first->note();
   if (failed > 1) text += " (and " + human_count(failed - 1) + " more of --stage-out failed)";
-  return text + "\n" + advice(words, first->first_code());
+  return Error{0, text, advice(words, first->first_code())}.text();
 }
 
 bool is_first_node(const DeliveryOrder& order) {
@@ -210,8 +210,9 @@ DeliveryWords words_of(const RecoverOrder&) {
 }
 
 int refuse_delivery(const DeliveryWords& words, const Error& error) {
-  write_phase(WorkerPhase::failed, 0,
-              "the request cannot be read: " + printable(error.text()) + "\n" + advice(words, 0));
+  write_phase(
+      WorkerPhase::failed, 0,
+      Error{0, "the request cannot be read: " + printable(error.text()), advice(words, 0)}.text());
   return 1;
 }
 

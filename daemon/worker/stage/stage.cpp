@@ -329,11 +329,12 @@ class Stage {
   std::string cause_;
 };
 
-std::string no_memory_here(const StageOrder& order) {
-  return "data cannot be staged in memory on node " + order.node +
-         (order.memory.refusal.empty() ? "" : ": " + order.memory.refusal) +
-         "\nLeave out in=memory: the data go to the node's local disk then. Or ask your "
-         "administrators for it (memory.path in nodestaged.toml).";
+Error no_memory_here(const StageOrder& order) {
+  return {0,
+          "data cannot be staged in memory on node " + order.node +
+              (order.memory.refusal.empty() ? "" : ": " + order.memory.refusal),
+          "Leave out in=memory: the data go to the node's local disk then. Or ask your "
+          "administrators for it (memory.path in nodestaged.toml)."};
 }
 
 }  // namespace
@@ -352,7 +353,7 @@ int run_stage(const StageOrder& order, const StageRequest& request, Builder* bui
     return report.fail("the process that builds environments was not started", {});
   std::optional<Workspace> memory;
   if (uses_memory(request)) {
-    if (order.memory.directory.empty()) return report.fail(no_memory_here(order), {});
+    if (order.memory.directory.empty()) return report.fail(no_memory_here(order).text(), {});
     auto opened = Workspace::open(k_worker_memory_fd, existing);
     if (!opened) return report.fail("in memory: " + opened.error().text(), {});
     memory.emplace(std::move(*opened));

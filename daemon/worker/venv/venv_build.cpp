@@ -230,11 +230,12 @@ Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, RunIn 
   };
   auto code = place_.builder.run(command, deadline_, place_.stop, look);
   if (!code && code.error().code == ETIMEDOUT) {
-    return fault(ETIMEDOUT,
+    return Error{ETIMEDOUT,
                  shown(place_.item.source) + ": the environment was not built within " +
                      human_duration(place_.order.venv.limit_s * 1000) +
-                     " (venv.limit of this site)" + last_lines(text_of_log(log())),
-                 "Stage an environment that is made already, or an archive of one");
+                     " (venv.limit of this site)",
+                 "Stage an environment that is made already, or an archive of one",
+                 last_lines(text_of_log(log()))};
   }
   return code;
 }
@@ -247,13 +248,11 @@ Status EnvironmentBuild::check_disk() const {
   return disk_is_full(place_.order.node, free, place_.order.leave_free_bytes);
 }
 
-std::string EnvironmentBuild::cause_of(const std::string& what, int code) const {
-  return shown(place_.item.source) + ": the environment could not be built: " + what +
-         " exited with code " + std::to_string(code) + last_lines(text_of_log(log()));
-}
-
 Error EnvironmentBuild::failed(const Attempt& attempt, int code) const {
-  return fault(0, cause_of(attempt.what, code), attempt.advice);
+  return {0,
+          shown(place_.item.source) + ": the environment could not be built: " + attempt.what +
+              " exited with code " + std::to_string(code),
+          attempt.advice, last_lines(text_of_log(log()))};
 }
 
 // "" or lines, each with a newline before it.
@@ -274,23 +273,22 @@ std::string EnvironmentBuild::why_no_wheels() const {
 // An installer's log says what was missing.
 Error EnvironmentBuild::not_installed(const Attempt& attempt, int code) const {
   const std::string log_text = text_of_log(log());
-  const Status reach = check_reach(place_.item.source, environment_, log_text);
-  if (!reach)
-    return fault(reach.error().code, reach.error().what + last_lines(log_text),
-                 reach.error().advice);
-  std::string cause = cause_of(attempt.what, code) + where_searched(log_text);
+  if (const Status reach = check_reach(place_.item.source, environment_, log_text); !reach)
+    return {reach.error().code, reach.error().what, reach.error().advice, last_lines(log_text)};
+  Error error = failed(attempt, code);
+  error.lines += where_searched(log_text);
   const bool wheels_only = place_.order.venv.build == VenvBuild::wheels_only;
-  if (wheels_only && log_text.find(k_fork_refused) != std::string::npos) {
-    return fault(0, cause + "\nOne of the requirements is not a wheel: " + k_no_sources,
-                 "Make a wheel of it (pip wheel --no-deps -w DIR ...), and give wheels=DIR");
-  }
   const std::string missing = missing_package(log_text);
-  if (missing.empty()) return fault(0, cause, attempt.advice);
-  if (wheels_only) cause += std::string("\nOnly wheels count: ") + k_no_sources;
-  return fault(0, cause,
-               "Put a wheel of " + shown(missing) +
+  if (wheels_only && log_text.find(k_fork_refused) != std::string::npos) {
+    error.lines += std::string("\nOne of the requirements is not a wheel: ") + k_no_sources;
+    error.advice = "Make a wheel of it (pip wheel --no-deps -w DIR ...), and give wheels=DIR";
+  } else if (!missing.empty()) {
+    if (wheels_only) error.lines += std::string("\nOnly wheels count: ") + k_no_sources;
+    error.advice = "Put a wheel of " + shown(missing) +
                    " that fits this Python into a directory (pip download or pip wheel where "
-                   "there is a network) and give wheels=DIR");
+                   "there is a network) and give wheels=DIR";
+  }
+  return error;
 }
 
 Status EnvironmentBuild::load_modules() {

@@ -84,7 +84,6 @@ class EnvironmentBuild {
   Status install(std::vector<std::string> arguments, const std::string& what);
   Result<int> execute(std::vector<std::string> arguments, RunIn place = RunIn::scratch,
                       const std::string& output = "");
-  [[nodiscard]] std::string cause_of(const std::string& what, int code) const;
   [[nodiscard]] std::string where_searched(const std::string& log_text) const;
   [[nodiscard]] Error failed(const Attempt& attempt, int code) const;
   [[nodiscard]] Error not_installed(const Attempt& attempt, int code) const;
