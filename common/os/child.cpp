@@ -53,6 +53,16 @@ Status place_descriptors(std::vector<int> from) {
   return {};
 }
 
+void close_all_but(const std::vector<int>& kept) {
+  unsigned next = 0;
+  for (const int fd : kept) {
+    const auto number = static_cast<unsigned>(fd);
+    if (number > next) ::syscall(SYS_close_range, next, number - 1, 0);
+    next = number + 1;
+  }
+  ::syscall(SYS_close_range, next, ~0U, 0);
+}
+
 Status reset_process() {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;

@@ -29,6 +29,9 @@ Result<Fd> sealed_text(const char* name, const std::string& text);
 // closes all others.
 Status place_descriptors(std::vector<int> from);
 
+// Closes all descriptors but these, which are in ascending order.
+void close_all_but(const std::vector<int>& kept);
+
 // In the child: sets default signal handlers, unblocks all signals, starts a new session, sets
 // umask 077, disables core files, resets oom_score_adj to 0, and changes to the root directory.
 Status reset_process();

@@ -618,6 +618,32 @@ scratch_of_its_own() {
     cluster daemon start "$1"
 }
 
+# hold_lock NODE DIRECTORY: a process of alice's outside of any job holds the lock of DIRECTORY, until let_go NODE.
+hold_lock() {
+    on "$1" tee /tmp/hold_lock.py <"$BATS_TEST_DIRNAME/lib/hold_lock.py" >/dev/null
+    on_node "$1" alice sh -c 'cd && exec python3 /tmp/hold_lock.py "$1" slow/file "$(pgrep -xo bindfs)" >held' sh "$2" 3>&- &
+    wait_until 60 as alice grep -q holding held
+    as alice rm held
+}
+
+@test "attack: a user's process holds the lock of a job's directory at its end: others are served, and all is removed later" {
+    as alice sh -c 'mkdir -p slow && head -c 8k /dev/zero >slow/file'
+    slow_mount n1 alice /home/alice/slow
+    id=$(submit alice -w n1 --stage-dataset=small.tar.gz --wrap 'until [ -e end ]; do sleep 0.1; done')
+    wait_until 60 on n1 test -e "/localscratch/alice.$id.0/small"
+    hold_lock n1 "/localscratch/alice.$id.0"
+    as alice touch end
+    wait_until 60 job_is "$id" COMPLETED
+    # The user can know, from root's log, what is in the way.
+    wait_until 20 logged n1 "$id.0" "a process of the user's holds its lock"
+    other=$(submit_whole bob -w n1)
+    assert_whole "$other" bob
+    let_go n1
+    undo_hold n1
+    as alice rm end
+    assert_idle_clean 120
+}
+
 @test "attack: the stage-out's target becomes a link to another user's directory during the copy" {
     as bob sh -c 'chmod 0755 /project/bob/secret /project/bob/secret/dir'
     before=$(bobs_tree)

@@ -1,14 +1,17 @@
 #include "daemon/root/basis/areas.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <random>
 
 #include "common/os/file.hpp"
@@ -210,23 +213,77 @@ void Areas::add_trash(const TrashEntry& entry) {
 
 Status Areas::trash(int from_fd, const std::string& from, TrashEntry entry) {
   entry.name = new_trash_name(entry.uid, entry.gid);
-  if (::renameat(from_fd, from.c_str(), trash_fd(entry.medium), entry.name.c_str()) == 0) {
+  const int to_fd = trash_fd(entry.medium);
+  const Status moved = on_users_tree(from_fd, from, entry.uid, {to_fd}, [&] {
+    return ::renameat(from_fd, from.c_str(), to_fd, entry.name.c_str()) == 0 ? 0 : errno;
+  });
+  if (moved) {
     add_trash(entry);
-  } else if (errno != ENOENT) {
-    return system_error(from);
+  } else if (moved.error().code != ENOENT) {
+    if (moved.error().code == EBUSY) perhaps_trash_.push_back(entry);
+    return moved;
   }
   return {};
+}
+
+std::vector<TrashEntry> Areas::take_new_trash() {
+  std::erase_if(perhaps_trash_, [this](const TrashEntry& entry) {
+    const bool is_there =
+        ::faccessat(trash_fd(entry.medium), entry.name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if (is_there) add_trash(entry);
+    return is_there;
+  });
+  return std::exchange(new_trash_, {});
+}
+
+Status Areas::on_users_tree(int dir_fd, const std::string& name, std::uint32_t uid,
+                            std::vector<int> used, std::function<int()> run) {
+  used.push_back(dir_fd);
+  UserLocks::Call call{path_of(name), uid, {}, std::move(used), std::move(run)};
+  // A mount over it has locks of its own.
+  const auto tree = open_beneath(dir_fd, name, O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_XDEV);
+  if (tree) call.locked.push_back(tree->get());
+  return locks_.make(call);
+}
+
+Status Areas::exchange(int from_fd, const std::string& name, int to_fd, const std::string& path,
+                       std::uint32_t uid) {
+  const auto tree = open_beneath(from_fd, name, O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_XDEV);
+  if (!tree) return tree.error();
+  return locks_.make({path, uid, {from_fd, tree->get()}, {to_fd}, [&] {
+                        const char* const text = name.c_str();
+                        return ::renameat2(from_fd, text, to_fd, text, RENAME_EXCHANGE) == 0
+                                   ? 0
+                                   : errno;
+                      }});
+}
+
+bool Areas::is_empty(const std::string& name, int directory_fd, std::uint32_t uid) {
+  const auto has_entries = [directory_fd] {
+    alignas(dirent64) char entries[1024];
+    for (;;) {
+      const long size = ::syscall(SYS_getdents64, directory_fd, entries, sizeof entries);
+      if (size <= 0) return size == 0 ? 0 : errno;
+      for (long at = 0; at < size;) {
+        const auto* const entry = reinterpret_cast<const dirent64*>(entries + at);
+        if (::strcmp(entry->d_name, ".") != 0 && ::strcmp(entry->d_name, "..") != 0)
+          return ENOTEMPTY;
+        at += entry->d_reclen;
+      }
+    }
+  };
+  return locks_.make({path_of(name), uid, {directory_fd}, {}, has_entries}) ? true : false;
 }
 
 Status Areas::move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid) {
   return trash(root_fd_.get(), name, {"", uid, gid});
 }
 
-Status Areas::move_to_hold(const std::string& name, const JobKey& key) const {
-  if (::renameat(root_fd_.get(), name.c_str(), hold_.get(), to_text(key).c_str()) != 0) {
-    return system_error(path_of(name));
-  }
-  return {};
+Status Areas::move_to_hold(const std::string& name, const JobKey& key, std::uint32_t uid) {
+  const std::string held = to_text(key);
+  return on_users_tree(root_fd_.get(), name, uid, {hold_.get()}, [&] {
+    return ::renameat(root_fd_.get(), name.c_str(), hold_.get(), held.c_str()) == 0 ? 0 : errno;
+  });
 }
 
 Result<std::optional<Fd>> Areas::open_held(const JobKey& key, std::uint32_t uid) const {
@@ -260,11 +317,14 @@ std::size_t Areas::trees_in_trash() const {
 }
 
 Status Areas::remove_trash(const TrashEntry& entry) {
+  const int dir_fd = trash_fd(entry.medium);
   const char* const name = entry.name.c_str();
-  const bool is_gone = ::unlinkat(trash_fd(entry.medium), name, AT_REMOVEDIR) == 0 ||
-                       (errno == ENOTDIR && ::unlinkat(trash_fd(entry.medium), name, 0) == 0) ||
-                       errno == ENOENT;
-  if (!is_gone) return system_error(entry.name);
+  const Status gone = on_users_tree(dir_fd, entry.name, entry.uid, {}, [&] {
+    const bool is_gone = ::unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 ||
+                         (errno == ENOTDIR && ::unlinkat(dir_fd, name, 0) == 0);
+    return is_gone ? 0 : errno;
+  });
+  if (!gone && gone.error().code != ENOENT) return gone;
   const auto known = trash_of_.find(entry.uid);
   if (known != trash_of_.end() && --known->second == 0) trash_of_.erase(known);
   return {};
@@ -273,13 +333,19 @@ Status Areas::remove_trash(const TrashEntry& entry) {
 // The name of the file stays in the trash until it is in the directory, whatever happens.
 Status Areas::wrap_trash(TrashEntry& entry) {
   struct stat info {};
-  if (::fstatat(trash_fd(entry.medium), entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+  const int dir_fd = trash_fd(entry.medium);
+  if (::fstatat(dir_fd, entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
       !S_ISREG(info.st_mode) || info.st_size <= k_small_file)
     return {};
   const std::string name = new_trash_name(entry.uid, entry.gid);
-  TRY_ASSIGN(const Fd wrap, make_private(trash_fd(entry.medium), name, owner_));
-  if (::renameat(trash_fd(entry.medium), entry.name.c_str(), wrap.get(), "file") != 0)
-    return system_error(entry.name);
+  TRY_ASSIGN(const Fd wrap, make_private(dir_fd, name, owner_));
+  const Status moved = on_users_tree(dir_fd, entry.name, entry.uid, {wrap.get()}, [&] {
+    return ::renameat(dir_fd, entry.name.c_str(), wrap.get(), "file") == 0 ? 0 : errno;
+  });
+  if (!moved) {
+    ::unlinkat(dir_fd, name.c_str(), AT_REMOVEDIR);
+    return moved;
+  }
   entry.name = name;
   return ::fchown(wrap.get(), entry.uid, entry.gid) == 0 ? Status() : system_error(name);
 }

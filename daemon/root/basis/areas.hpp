@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@
 
 #include "common/os/file.hpp"
 #include "common/result.hpp"
+#include "daemon/root/basis/user_locks.hpp"
 
 namespace nodestage {
 
@@ -85,6 +87,10 @@ class Areas {
   Result<std::optional<Fd>> open_directory(const std::string& name, std::uint32_t uid,
                                            Mounts mounts = Mounts::refuse) const;
 
+  // Whether the job directory of that name, open at `directory_fd`, has nothing in it; no, if its
+  // user holds its lock.
+  [[nodiscard]] bool is_empty(const std::string& name, int directory_fd, std::uint32_t uid);
+
   // Whether the job directory, open at `directory_fd`, is a mount. Mounts cannot be moved.
   [[nodiscard]] bool is_mount(int directory_fd) const;
 
@@ -95,19 +101,26 @@ class Areas {
   // Whether something is mounted over the directory of that name, below the root.
   [[nodiscard]] bool is_covered(const std::string& name) const;
 
+  // What moves or removes a user's tree fails with EBUSY while that user holds a lock that it needs
+  // (user_locks.hpp).
+
   // Renames a tree away at once, to be removed as that user. Succeeds when `name` is missing.
   Status move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid);
   // Does the same for `name` in any directory of this file system (borrowed).
   Status move_to_trash(int from_fd, const std::string& name, std::uint32_t uid, std::uint32_t gid) {
     return trash(from_fd, name, {"", uid, gid});
   }
-  Status move_to_hold(const std::string& name, const JobKey& key) const;
+  Status move_to_hold(const std::string& name, const JobKey& key, std::uint32_t uid);
+  // Exchanges a user's tree in `from_fd`, which is the user's, with that name in `to_fd`, of which
+  // `path` is the path.
+  Status exchange(int from_fd, const std::string& name, int to_fd, const std::string& path,
+                  std::uint32_t uid);
   Result<std::optional<Fd>> open_held(const JobKey& key, std::uint32_t uid) const;
   Status move_held_to_trash(const JobKey& key, std::uint32_t uid, std::uint32_t gid);
 
   // Returns what has come to the trash since the last call, and at first what an earlier daemon
   // left. The area is listed once: there can be many trees.
-  std::vector<TrashEntry> take_new_trash() { return std::exchange(new_trash_, {}); }
+  std::vector<TrashEntry> take_new_trash();
   [[nodiscard]] std::size_t trees_in_trash() const;
   [[nodiscard]] bool has_trash_of(std::uint32_t uid) const { return trash_of_.contains(uid); }
   Result<Fd> open_trash(const TrashEntry& entry) const;
@@ -140,6 +153,9 @@ class Areas {
   void add_trash(const TrashEntry& entry);
   [[nodiscard]] std::string new_trash_name(std::uint32_t uid, std::uint32_t gid);
   Status trash(int from_fd, const std::string& from, TrashEntry entry);
+  // Does something with `name` in a directory of root's, which needs the lock of what is there.
+  Status on_users_tree(int dir_fd, const std::string& name, std::uint32_t uid,
+                       std::vector<int> used, std::function<int()> run);
 
   std::string root_;
   std::uint32_t owner_ = 0;
@@ -151,6 +167,8 @@ class Areas {
   std::string cache_fault_;
   std::uint64_t next_trash_ = 0;
   std::vector<TrashEntry> new_trash_;
+  std::vector<TrashEntry> perhaps_trash_;  // it could not be waited for that they are moved there
+  UserLocks locks_;
   std::map<std::uint32_t, std::size_t> trash_of_;  // by uid: how many trees, at least one
   Fd memory_;
   Fd memory_trash_;

@@ -2,7 +2,6 @@
 
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,13 +68,7 @@ bool is_emptied(int connection) {
 // moment, run their programs: whoever closes the last one may have to wait.
 int close_as_last(int daemon_is_done, const std::vector<int>& kept) {
   ::prctl(PR_SET_NAME, "nodestaged-end");
-  unsigned next = 0;
-  for (const int fd : kept) {
-    const auto number = static_cast<unsigned>(fd);
-    if (number > next) ::syscall(SYS_close_range, next, number - 1, 0);
-    next = number + 1;
-  }
-  ::syscall(SYS_close_range, next, ~0U, 0);
+  close_all_but(kept);
   char byte = 0;
   while (::read(daemon_is_done, &byte, 1) < 0 && errno == EINTR) continue;
   ::sleep(k_others_exec_s);

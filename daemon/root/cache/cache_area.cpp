@@ -276,9 +276,7 @@ Status CacheArea::exchange(const CacheEntry& entry, int job_fd,
   if (::fstatat(to.get(), entry.tree.c_str(), &link, AT_SYMLINK_NOFOLLOW) != 0 ||
       !S_ISLNK(link.st_mode))
     return Error{EEXIST, "its entry is not reserved"};
-  if (::renameat2(from.get(), last.c_str(), to.get(), entry.tree.c_str(), RENAME_EXCHANGE) != 0)
-    return system_error(destination);
-  return {};
+  return areas_.exchange(from.get(), last, to.get(), path_of(entry), entry.uid);
 }
 
 // Where the disk has no room for the record, the draft takes its place: its tree counts, and will

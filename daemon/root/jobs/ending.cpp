@@ -1,7 +1,6 @@
 #include "daemon/root/jobs/ending.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "common/talk/summary.hpp"
@@ -20,12 +19,6 @@ constexpr std::chrono::seconds k_reporting_wait{10};
 // Until what could not be moved to the trash is moved again.
 constexpr std::chrono::seconds k_first_retry{2};
 constexpr std::chrono::seconds k_pause{60};
-
-bool is_empty(int directory_fd) {
-  std::error_code fault;
-  return std::filesystem::is_empty("/proc/self/fd/" + std::to_string(directory_fd), fault) &&
-         !fault;
-}
 
 }  // namespace
 
@@ -77,7 +70,11 @@ void Ending::answer(const JobKey& key, const Ended& ended) {
 Tree Ending::tree_of(const JobRecord& record) const {
   if (record.begin.request.empty()) return Tree::untouched;
   const auto tree = at_.files.directory(record);
-  if (tree) return !record.may_have_run && is_empty(tree->get()) ? Tree::untouched : Tree::there;
+  if (tree) {
+    const bool is_untouched =
+        !record.may_have_run && at_.areas.is_empty(record.directory, tree->get(), record.begin.uid);
+    return is_untouched ? Tree::untouched : Tree::there;
+  }
   // EPERM: not yet given to the user, because a daemon died while it made the directory.
   const int code = tree.error().code;
   if (!record.may_have_run && (code == ENOENT || code == EPERM)) return Tree::untouched;
@@ -176,7 +173,7 @@ void Ending::go_on_in_background(const JobKey& key) {
 
 void Ending::move_to_hold(JobRecord& record) const {
   if (record.in_hold) return;
-  const Status moved = at_.areas.move_to_hold(record.directory, record.key());
+  const Status moved = at_.areas.move_to_hold(record.directory, record.key(), record.begin.uid);
   if (!moved) {
     log::error(about(record), "cannot be moved to the hold area: {}", moved.error().what);
     const auto tree =
