@@ -132,7 +132,7 @@ class Report {
   void print_json() const {
     const char* separator = "[\n";
     for (const NodeReport& report : reports_) {
-      std::printf("%s%s", separator, encode_report(report).c_str());
+      std::printf("%s%s", separator, report_json(report).dump().c_str());
       separator = ",\n";
     }
     std::printf("\n]\n");

@@ -1,6 +1,7 @@
-// The page of `nodestage report --html`.
+// What `nodestage report` writes for programs and browsers: JSON, and a page that draws it.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -8,12 +9,14 @@
 
 namespace nodestage {
 
-// Returns one self-contained HTML file that is also well-formed XML, with an SVG waterfall and
-// tables for each run; without scripts and external resources. Each element of `runs` is one run,
-// not empty, sorted by node. Every text of a report is escaped.
-std::string report_page(const std::vector<std::vector<NodeReport>>& runs);
+// Returns one element of `nodestage report --json`: the report as encode_report() writes it, with
+// "spans", the stretches of time of the node and of each item.
+nlohmann::json report_json(const NodeReport& report);
 
-// Escapes text for an element or a quoted attribute; what XML cannot contain becomes U+FFFD.
-std::string markup(const std::string& text);
+// Returns one self-contained HTML file, cli/report/report.html with the texts of the reports. Its
+// script draws what report_json() says; its security policy allows it no request. Without
+// JavaScript it shows report_table(). Each element of `runs` is one run, not empty, sorted by node.
+// Nothing of a report becomes markup.
+std::string report_page(const std::vector<std::vector<NodeReport>>& runs);
 
 }  // namespace nodestage

@@ -70,22 +70,9 @@ std::string origin_text(const std::vector<NodeReport>& run) {
 
 namespace {
 
-constexpr struct {
-  const char* text;
-  const char* name;
-} k_names[k_stretches] = {
-    {"queued", "queued"},
-    {"staging", "staging"},
-    {"waits for other nodes", "others"},
-    {"before the first task", "task"},
-    {"run", "run"},
-    {"ending", "ending"},
-    {"stage-out", "out"},
-    {"held", "held"},
-    {"read and extract", "read"},
-    {"finish", "finish"},
-    {"build", "build"},
-};
+constexpr const char* k_stretches[] = {"queued", "staging", "others", "task",   "run",  "ending",
+                                       "out",    "held",    "read",   "finish", "build"};
+static_assert(std::size(k_stretches) == static_cast<std::size_t>(Stretch::build) + 1);
 
 // The first of these moments that is known.
 std::uint64_t first_known(std::initializer_list<std::uint64_t> moments) {
@@ -108,8 +95,7 @@ class Spans {
 
 }  // namespace
 
-const char* to_text(Stretch stretch) { return k_names[static_cast<std::size_t>(stretch)].text; }
-const char* to_class(Stretch stretch) { return k_names[static_cast<std::size_t>(stretch)].name; }
+const char* to_text(Stretch stretch) { return k_stretches[static_cast<std::size_t>(stretch)]; }
 
 std::vector<Span> node_spans(const NodeReport& report) {
   const JobTimes& t = report.times;

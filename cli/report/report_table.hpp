@@ -42,10 +42,8 @@ enum class Stretch {
   finish,  // of an item: from then to its end
   build,   // of an environment that an installer makes
 };
-inline constexpr std::size_t k_stretches = 11;
 
-const char* to_text(Stretch stretch);   // "waits for other nodes", for people
-const char* to_class(Stretch stretch);  // one word
+const char* to_text(Stretch stretch);  // one word, for JSON and the page
 
 struct Span {
   Stretch stretch = Stretch::queued;

@@ -9,7 +9,6 @@
 #include "cli/report/report_nodes.hpp"
 #include "cli/report/report_page.hpp"
 #include "cli/report/report_table.hpp"
-#include "cli/report/time_scale.hpp"
 #include "cli/status/status_nodes.hpp"
 #include "status_sample.hpp"
 
@@ -92,7 +91,7 @@ TEST_CASE("the output of srun is bounded by the number of nodes") {
   CHECK(most_bytes_of_pieces(100'000) == 256 << 20);
 }
 
-TEST_CASE("numbers and times as large as can be are drawn without a loop") {
+TEST_CASE("numbers and times as large as can be make no large page or table") {
   for (const std::uint64_t value : {k_huge, k_huge / 2, k_largest_claim, std::uint64_t{1}}) {
     std::vector<NodeReport> run(3, with_all_numbers(value));
     run.push_back(with_all_numbers(1));
@@ -103,16 +102,6 @@ TEST_CASE("numbers and times as large as can be are drawn without a loop") {
   std::vector<NodeReport> many(k_most_runs_of_a_node, sample());
   for (NodeReport& report : many) report.items[0].bytes_from_storage = k_huge / 2;
   CHECK(origin_of(many).from_storage == k_huge);
-}
-
-TEST_CASE("a scale of any numbers has a few ticks") {
-  for (const std::uint64_t to : {std::uint64_t{1} << 50, k_huge / 2, k_huge - 1, k_huge}) {
-    for (const std::uint64_t from : {std::uint64_t{0}, to - 1000, to}) {
-      const TimeScale scale({{from, to}}, 760);
-      CHECK(scale.ticks().size() < 20);
-      CHECK(scale.at(to) <= 760);
-    }
-  }
 }
 
 TEST_CASE("words of a megabyte do not make every line of a table as wide") {

@@ -1,13 +1,10 @@
 // `nodestage report`: from reports to spans, table and page.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "cli/report/report_page.hpp"
 #include "cli/report/report_table.hpp"
-#include "cli/report/time_scale.hpp"
-#include "scratch.hpp"
 #include "tests/unit/sizes.hpp"
 #include "texts.hpp"
 
@@ -46,25 +43,24 @@ NodeReport ended_report(const std::string& node, std::uint32_t index) {
 std::string text_of(const std::vector<Span>& spans) {
   std::string text;
   for (const Span& span : spans) {
-    text += std::string(to_class(span.stretch)) + " " +
+    text += std::string(to_text(span.stretch)) + " " +
             std::to_string((span.from - k_begin) / 1000) + "-" +
             std::to_string((span.to - k_begin) / 1000) + "; ";
   }
   return text;
 }
 
-// By python's parser, which wants well-formed XML and takes nothing from elsewhere.
-bool is_well_formed(const std::string& page, const std::string& check = "True") {
-  const Scratch scratch;
-  std::ofstream(scratch / "page") << page;
-  std::ofstream(scratch / "check.py") << "import sys, xml.etree.ElementTree as et\n"
-                                         "root = et.parse(sys.argv[1]).getroot()\n"
-                                         "text = ''.join(root.itertext())\n"
-                                         "tags = {e.tag.rsplit('}')[-1] for e in root.iter()}\n"
-                                         "names = {n for e in root.iter() for n in e.attrib}\n"
-                                         "sys.exit(0 if " +
-                                             check + " else 1)\n";
-  return std::system(("python3 " + scratch / "check.py" + " " + scratch / "page").c_str()) == 0;
+// The reports in the script element of a page, as a browser takes them: up to the first end tag.
+std::string reports_of(const std::string& page) {
+  const std::string begin = "<script type=\"application/json\" id=\"reports\">";
+  const std::size_t at = page.find(begin) + begin.size();
+  return page.substr(at, page.find("</script", at) - at);
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
+  return count;
 }
 
 }  // namespace
@@ -116,11 +112,30 @@ TEST_CASE("a task that comes later, a job that never ran, and results that are h
   CHECK(total(node_spans(report), Stretch::held) == 5'495'000);
 }
 
-TEST_CASE("nothing is known of any time: no stretch, and a page all the same") {
+TEST_CASE("nothing is known of any time: no stretch") {
   const NodeReport report;
   CHECK(node_spans(report).empty());
   CHECK(begin_of({report}) == 0);
-  CHECK(is_well_formed(report_page({{report}})));
+}
+
+TEST_CASE("the JSON has the stretches of the node and of those items that did fit") {
+  NodeReport report = ended_report("n1", 0);
+  ReportItem built = item("requirements.txt", 2, 2, 7);
+  built.what = "requirements";
+  report.items.insert(report.items.begin(), built);
+  nlohmann::json json = report_json(report);
+  CHECK(json["spans"][1] == nlohmann::json{{"stretch", "staging"}, {"from", s(2)}, {"to", s(12)}});
+  CHECK(json["spans"].size() == 6);
+  CHECK(json["items"][0]["spans"][0]["stretch"] == "build");
+  CHECK(json["items"][1]["spans"][1]["stretch"] == "finish");
+  CHECK(json["outputs"][0]["spans"][0]["stretch"] == "out");
+  REQUIRE(decode_report(json.dump()));
+  CHECK(*decode_report(json.dump()) == report);
+  report.items.assign(1000, item("data.tar", 2, 10, 12));
+  report.items.back() = built;
+  json = report_json(report);
+  CHECK(json["omitted"] > 0);
+  CHECK(json["items"].back()["spans"][0]["stretch"] == "read");
 }
 
 TEST_CASE("the table") {
@@ -155,9 +170,6 @@ TEST_CASE("an item that was there already has a note and no figures") {
   INFO(table);
   CHECK(has(table, "n1    data.tar.gz (tar.gz)  done   +2.0 s     -       -      -        -\n"));
   CHECK(has(table, "n1: data.tar.gz (tar.gz): shared, already here (staged by job 7)\n"));
-  const std::string page = report_page({{report}});
-  CHECK_FALSE(has(page, "0 B"));
-  CHECK(has(page, "</title>shared, already here"));
   // An empty directory has figures.
   linked.note.clear();
   CHECK(has(report_table({report}), " 0 B\n"));
@@ -173,17 +185,6 @@ TEST_CASE("deliveries while the job ran: a mark for each, their number and the l
   INFO(table);
   CHECK(has(table, "\nn1: " + words + "\n"));
   CHECK_FALSE(has(table, "n2: "));
-  const std::string page = report_page({{report, ended_report("n2", 1)}});
-  CHECK(has(page, "<title>delivered at +15 min 04 s: 3 files, 2.0 KiB in 4.0 s</title>"));
-  CHECK(has(page, "<title>the delivery failed at +30 min 00 s</title>"));
-  CHECK(has(page, "<span>" + words + "</span></td>"));
-  const auto marks =
-      "len([e for e in root.iter() if e.tag.endswith('path') and "
-      "e.get('class').startswith('push')]) == ";
-  CHECK(is_well_formed(page, std::string(marks) + "5"));  // in two drawings, with that of the key
-  report.pushes[0] = {~0ULL, 0, ~0ULL, ~0ULL, false};     // nonsense of a node
-  report.pushes[1] = {0, ~0ULL, 0, 0, false};
-  CHECK(is_well_formed(report_page({{report}})));
   report.pushes.resize(1);
   report.pushes_in_all = 1;
   CHECK(has(report_table({report}), "n1: one delivery while the job ran: delivered at +"));
@@ -197,7 +198,6 @@ TEST_CASE("what was read from the file system, and what came from nodes") {
                                  ended_report("n3", 2)};
   CHECK(origin_text(run).empty());
   CHECK_FALSE(has(report_table(run), "STORAGE"));
-  CHECK_FALSE(has(report_page({run}), "from storage"));
   for (NodeReport& report : run) {
     report.items[0].bytes_read = 12 * k_gib;
     report.items[0].bytes_from_nodes = 12 * k_gib;
@@ -219,11 +219,7 @@ TEST_CASE("what was read from the file system, and what came from nodes") {
     CHECK(has(table, line));
   }
   CHECK(has(table, "\n\n" + words + "\n"));
-  const std::string page = report_page({run});
-  CHECK(is_well_formed(page));
-  CHECK(has(page, "from storage</th><th class=\"n\">from nodes</th><th>note"));
-  CHECK(has(page, "<span>0 B</span></td><td class=\"n\" data-name=\"from nodes\"><span>12.0 GiB"));
-  CHECK(has(page, " · " + words + "</p>"));
+  CHECK(has(report_page({run}), " · " + words + "</p>"));
 
   // A node that passes nothing on has read the same source for itself.
   run[2].items[0].bytes_from_nodes = 0;
@@ -239,60 +235,39 @@ TEST_CASE("what was read from the file system, and what came from nodes") {
 TEST_CASE("hostile names become text in the page, and nothing else") {
   NodeReport report = ended_report("<script>", 0);
   const std::string evil =
-      "/p/</text></svg><script src=\"http://x/\">alert(1)</script>\"'&lt;]]><!--\x1b\x01\xff"
-      "\xef\xbf\xbe\xef\xbf\xbf\xe2\x80\xae";
+      "/p/</noscript></pre></section><script src=\"http://x/\">alert(1)</script>\"'&lt;]]><!--"
+      "<!-- <script>{{reports}}\x1b\x01\xff\xef\xbf\xbe\xef\xbf\xbf\xe2\x80\xa8\xe2\x80\xae";
   report.state = report.cause = evil;
   report.items[0].source = report.items[0].destination = report.items[0].what = evil;
   report.items[0].note = report.items[0].state = evil;
   const std::string page = report_page({{report}});
-  CHECK(is_well_formed(page, "'<script src=\"http://x/\">alert(1)</script>' in text"));
-  CHECK(is_well_formed(page, "not tags & {'script', 'img', 'link', 'iframe', 'a', 'object'}"));
-  CHECK(
-      is_well_formed(page, "not [n for n in names if n.startswith('on') or n in ('src', 'href')]"));
-}
-
-TEST_CASE("a page takes nothing from elsewhere") {
-  const std::string page = report_page({{ended_report("n1", 0), ended_report("n2", 1)}});
-  CHECK(is_well_formed(page, "'svg' in tags and 'data.tar.gz (tar.gz)' in text"));
-  CHECK_FALSE(has(page, "url("));
-  CHECK_FALSE(has(page, "@import"));
-  // Names of languages, not places.
-  for (std::size_t at = page.find("http"); at != std::string::npos; at = page.find("http", at + 1))
-    CHECK(page.compare(at, 18, "http://www.w3.org/") == 0);
-}
-
-TEST_CASE("a time scale shows the short beside the long") {
-  const TimeScale scale({{100, 200}, {150, 300}, {1'000'000, 1'000'100}}, 364);
-  REQUIRE(scale.pieces().size() == 3);
-  CHECK(scale.pieces()[1].is_folded);
-  CHECK(scale.at(100) == doctest::Approx(0));
-  CHECK(scale.at(200) == doctest::Approx(100));
-  CHECK(scale.at(300) == doctest::Approx(200));
-  CHECK(scale.at(500'150) == doctest::Approx(232));
-  CHECK(scale.at(1'000'000) == doctest::Approx(264));
-  CHECK(scale.at(1'000'100) == doctest::Approx(364));
-  CHECK(scale.at(0) == doctest::Approx(0));
-  CHECK(scale.at(~0ULL) == doctest::Approx(364));
-}
-
-TEST_CASE("a time scale of little, of one moment, of nothing, of moments alone") {
-  CHECK(TimeScale({{100, 200}, {210, 300}}, 100).pieces().size() == 1);
-  for (const auto& seen :
-       {std::vector<TimeScale::Interval>{}, std::vector<TimeScale::Interval>{{5, 5}},
-        std::vector<TimeScale::Interval>{{5, 5}, {9, 9}},
-        std::vector<TimeScale::Interval>{{0, ~0ULL}, {~0ULL, ~0ULL}}}) {
-    const TimeScale scale(seen, 100);
-    const auto& last = scale.pieces().back();
-    CHECK(last.left + last.width == doctest::Approx(100));
-    CHECK(scale.ticks().size() < 20);
+  const std::string plain = report_page({{ended_report("n1", 0)}});
+  for (const std::string markup : {"<script", "</script", "<!--", "<noscript", "</noscript",
+                                   "</pre", "<section", "</section"}) {
+    CAPTURE(markup);
+    CHECK(count_of(page, markup) == count_of(plain, markup));
   }
+  const auto reports = nlohmann::json::parse(reports_of(page), nullptr, false);
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0] == report_json(report));
+  CHECK(has(page, "&lt;script src="));  // in the table for browsers without JavaScript
 }
 
-TEST_CASE("ticks are told from the first moment on, in whole steps") {
-  const TimeScale scale({{s(0), s(40)}}, 400);
-  std::string texts;
-  for (const auto& tick : scale.ticks()) texts += tick.text + " ";
-  CHECK(texts == "0 s 10 s 20 s 30 s 40 s ");
+TEST_CASE(
+    "a page has one script, the texts that its template names, and takes nothing from elsewhere") {
+  const std::string page = report_page({{ended_report("n1", 0), ended_report("n2", 1)}});
+  CHECK(has(page, "<title>nodestage report: job 12</title>"));
+  CHECK(has(page, "default-src 'none'"));
+  CHECK(has(page, "<h1>job 12</h1><p>started 2023-"));
+  CHECK(has(page, " · 2 nodes · the job succeeded</p>"));
+  CHECK(has(page, report_table({ended_report("n1", 0), ended_report("n2", 1)}) + "</pre>"));
+  for (const char* absent : {"{{", "innerHTML", "url(", "@import", "src=", "href=", "<link"})
+    CHECK_FALSE(has(page, absent));
+  // Names of languages, not places.
+  for (std::size_t at = page.find("http:"); at != std::string::npos;
+       at = page.find("http:", at + 1))
+    CHECK(page.compare(at, 18, "http://www.w3.org/") == 0);
+  CHECK_FALSE(has(page, "https:"));
 }
 
 TEST_CASE(

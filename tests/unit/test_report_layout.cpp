@@ -82,14 +82,85 @@ NodeReport relayed(std::uint32_t index) {
   return report;
 }
 
+// Three nodes of four: one has a damaged dataset, and one a name and notes that want to be markup.
+std::vector<NodeReport> failed_job() {
+  std::vector<NodeReport> run{node(0, 4), node(1, 4), node(2, 4)};
+  NodeReport& failed = run[1];
+  failed.state = "failed";
+  failed.cause = "train.tar.zst: the archive is damaged after 1.2 GiB: checksum mismatch";
+  failed.items[0].state = "failed";
+  failed.items[0].note = failed.cause;
+  failed.items[1].state = "skipped";
+  failed.items[1].is_optional = true;
+  failed.items[1].note = "another item had failed";
+  failed.items[1].bytes_written = failed.items[1].files = failed.items[1].bytes_read = 0;
+  failed.outputs.clear();
+  failed.times.run = failed.times.out = failed.times.out_end = 0;
+  NodeReport& hostile = run[2];
+  hostile.node = "<b>n3</b>";
+  hostile.items[0].source =
+      "/p/</text></svg></script><script src=\"http://x/\">document.title = 1</script>"
+      "\"'&lt;]]><!--<script>\x01\xff\xef\xbf\xbe\xe2\x80\xa8\xe2\x80\xaerat.gpj";
+  hostile.items[0].note = "<img src=x onerror=\"document.title = 2\">";
+  hostile.items[0].what = "</noscript>";
+  hostile.items[1].state = "done";
+  hostile.items[1].is_async = true;
+  hostile.items[1].note = "shared, already here (staged by job 7)";
+  hostile.items[1].bytes_read = hostile.items[1].bytes_written = hostile.items[1].files = 0;
+  hostile.cause = "</pre></noscript><img src=x>";
+  for (NodeReport& report : run) report = decode_report(encode_report(report)).value();
+  return run;
+}
+
+// Figures between two that can be shown, and the largest that a node can claim.
+std::vector<NodeReport> strange_job() {
+  std::vector<NodeReport> run(3, node(0, 3));
+  run[0].items.clear();
+  std::uint64_t begun = at_s(2);
+  for (const auto& [ms, bytes] :
+       std::vector<std::pair<std::uint64_t, std::uint64_t>>{{0, 0},
+                                                            {50, 1023},
+                                                            {250, 1280},
+                                                            {350, 1792},
+                                                            {750, 1'023'949},
+                                                            {1250, 1'023'950},
+                                                            {59'949, 1'048'000},
+                                                            {59'950, 1'310'720},
+                                                            {3'599'499, 1ULL << 40},
+                                                            {3'599'500, 5ULL << 48}}) {
+    ReportItem& added = run[0].items.emplace_back(item("/p/data.tar", "tar", 0, 0, 0));
+    added.begun = begun;
+    added.read_to = added.ended = begun += ms;
+    added.bytes_written = added.files = bytes;
+  }
+  for (const std::size_t i : {1U, 2U}) {
+    const std::uint64_t number = i == 1 ? ~0ULL : 1;
+    NodeReport& report = run[i];
+    report.node = "n" + std::to_string(i + 1);
+    report.times = {number, number, number, number, number, number, number, number, number, number};
+    report.at = number;
+    report.pushes = {{number, 0, number, number, false}, {0, number, 0, 0, true}};
+    report.pushes_in_all = 2;
+    if (i == 2) report.times.staged = ~0ULL;
+    for (ReportItem& one : report.items)
+      one.begun = one.read_to = one.ended = one.bytes_written = one.bytes_from_nodes = number;
+  }
+  for (NodeReport& report : run) report = decode_report(encode_report(report)).value();
+  return run;
+}
+
 }  // namespace
 
 TEST_CASE("pages that are looked at in a browser") {
+  NodeReport restarted = short_job();
+  restarted.restart = 1;
   const std::pair<const char*, std::vector<std::vector<NodeReport>>> pages[] = {
       {"short", {{short_job()}}},
       {"long", {{long_job()}}},
       {"nodes", {{relayed(0), relayed(1), relayed(2)}}},
-      {"runs", {{node(0, 2), node(1, 2)}, {short_job()}}}};
+      {"failed", {failed_job()}},
+      {"strange", {strange_job()}},
+      {"runs", {{node(0, 2), node(1, 2)}, {restarted}}}};
   const char* const directory = std::getenv("NODESTAGE_PAGES");
   for (const auto& [name, runs] : pages) {
     const std::string page = report_page(runs);
