@@ -2,7 +2,7 @@
 // pilot: the daemon decides by its own settings, whatever this says.
 #pragma once
 
-#include "plugin/plugin_settings.hpp"
+#include "common/settings/plugin_settings.hpp"
 
 namespace nodestage {
 

@@ -3,7 +3,7 @@
 // node.
 #pragma once
 
-#include "plugin/plugin_settings.hpp"
+#include "common/settings/plugin_settings.hpp"
 
 namespace nodestage {
 

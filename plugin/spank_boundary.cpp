@@ -10,8 +10,8 @@
 #include <exception>
 #include <span>
 
+#include "common/settings/plugin_settings.hpp"
 #include "plugin/job_script.hpp"
-#include "plugin/plugin_settings.hpp"
 #include "plugin/slurm_host.hpp"
 #include "plugin/submit.hpp"
 #include "plugin/task.hpp"

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/request/request.hpp"
+#include "common/settings/plugin_settings.hpp"
 #include "common/talk/task_voice.hpp"
 #include "common/wire/protocol.hpp"
-#include "plugin/plugin_settings.hpp"
 
 namespace nodestage {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/request/request.hpp"
-#include "plugin/plugin_settings.hpp"
+#include "common/settings/plugin_settings.hpp"
 #include "plugin/slurm_host.hpp"
 
 namespace nodestage {

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "plugin/plugin_settings.hpp"
+#include "common/settings/plugin_settings.hpp"
 #include "plugin/slurm_host.hpp"
 #include "plugin/submit.hpp"
 

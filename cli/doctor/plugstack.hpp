@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "plugin/plugin_settings.hpp"
+#include "common/settings/plugin_settings.hpp"
 
 namespace nodestage {
 

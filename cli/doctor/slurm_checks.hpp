@@ -11,7 +11,7 @@
 #include "cli/base/node_jobs.hpp"
 #include "cli/doctor/plugstack.hpp"
 #include "cli/doctor/version_text.hpp"
-#include "plugin/plugin_settings.hpp"
+#include "common/settings/plugin_settings.hpp"
 
 namespace nodestage {
 

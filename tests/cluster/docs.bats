@@ -309,7 +309,7 @@ run_blocks() {
 @test "spank_nodestage(8) shows every argument of the plugin, with its default" {
     told=$(sed -nE 's/^\.It Cm ([a-z_]+) Ns = Ns (Pa )?(\S+).*/\1=\3/p' "$TOP/docs/spank_nodestage.8" | sed 's/=Ar$/=NAME/' | sort)
     [ "$told" = "$(sed -nE 's/^#   ([a-z_]+=[^ ,]+).*/\1/p' "$TOP/conf/plugstack-nodestage.conf" | sort)" ]
-    known=$(tr -d '\n' <"$TOP/plugin/plugin_settings.cpp" | sed -E 's/.*unknown; known are ([^;]*);.*/\1/' | grep -oE '[a-z_]+' | grep -vx and | sort)
+    known=$(tr -d '\n' <"$TOP/common/settings/plugin_settings.cpp" | sed -E 's/.*unknown; known are ([^;]*);.*/\1/' | grep -oE '[a-z_]+' | grep -vx and | sort)
     [ "$(cut -d= -f1 <<<"$told")" = "$known" ]
 }
 

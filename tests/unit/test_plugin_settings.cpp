@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "plugin/plugin_settings.hpp"
+#include "common/settings/plugin_settings.hpp"
 
 using namespace nodestage;
 

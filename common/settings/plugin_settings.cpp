@@ -1,9 +1,8 @@
-#include "plugin/plugin_settings.hpp"
+#include "common/settings/plugin_settings.hpp"
 
 #include <cstdint>
 #include <string_view>
 
-#include "common/request/request.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
