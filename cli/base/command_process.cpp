@@ -20,10 +20,6 @@ namespace {
 constexpr int k_tries = 500;
 constexpr int k_pause_ms = 10;
 
-void kill_group(pid_t group) {
-  for (int i = 0; i < k_tries && ::kill(-group, SIGKILL) == 0; ++i) ::poll(nullptr, 0, k_pause_ms);
-}
-
 // Runs as the guard's own process.
 int guard(Pipe& link) {
   ::setsid();
@@ -34,7 +30,8 @@ int guard(Pipe& link) {
   link.write.reset();
   pid_t group = 0;
   for (pid_t read = 0; ::read(link.read.get(), &read, sizeof read) == sizeof read;) group = read;
-  if (group > 1) kill_group(group);
+  for (int i = 0; group > 1 && i < k_tries && ::kill(-group, SIGKILL) == 0; ++i)
+    ::poll(nullptr, 0, k_pause_ms);
   return 0;
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -205,8 +207,6 @@ constexpr std::size_t k_most_singles = 64;  // more jobs that wait would burden 
 constexpr std::size_t k_most_retried = 4 * k_most_singles;  // most of them start at once
 constexpr std::size_t k_most_names = 10;
 
-std::string busy_text() { return "no CPU was free within " + std::to_string(k_immediate_s) + " s"; }
-
 // Returns why no job can start there; empty: one can.
 std::string why_closed(const SlurmNode& node) {
   if (node.is_off) return "switched off";
@@ -220,7 +220,8 @@ std::string why_closed(const SlurmNode& node) {
 
 std::string why_silent(const ProgramEnd& end) {
   const bool is_busy = !end.late && end.errors.find("nodes are busy") != std::string::npos;
-  return is_busy ? busy_text() : why_srun_failed(end, k_answers, 200);
+  return is_busy ? "no CPU was free within " + std::to_string(k_immediate_s) + " s"
+                 : why_srun_failed(end, k_answers, 200);
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -387,6 +388,15 @@ std::string silence_text(const std::map<std::string, std::string>& silent) {
     text += " (" + why + ")";
   }
   return text;
+}
+
+Status note_silent(const NodeAnswers& answers) {
+  if (answers.silent.empty()) return {};
+  const std::string silence = silence_text(answers.silent);
+  if (answers.silent.size() == answers.nodes.size())
+    return Error{EIO, "no node could be asked: " + silence};
+  std::fprintf(stderr, "nodestage: no answer from %s\n", silence.c_str());
+  return {};
 }
 
 }  // namespace nodestage

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/result.hpp"
+
 namespace nodestage {
 
 // The format in which texts of several nodes pass through srun, which mixes the lines of its tasks
@@ -84,6 +86,8 @@ NodeAnswers ask_by_jobs(const std::optional<std::vector<std::string>>& nodes,
 
 // Returns "n2, n3 (no CPU was free within 60 s); n4 (down)".
 std::string silence_text(const std::map<std::string, std::string>& silent);
+// Prints which nodes are silent. Fails if all are: "no node could be asked: " and the text.
+Status note_silent(const NodeAnswers& answers);
 
 // Returns this process's environment, without the variables of an outer job that would affect srun.
 std::vector<std::string> environment_outside_of_jobs();

@@ -47,20 +47,15 @@ GatheredRows gather_rows(const NodeChoice& choice, std::vector<std::string> comm
     if (!expanded) return {{}, fault(expanded.error().text(), "--node needs Slurm's commands.")};
     names = std::move(*expanded);
   }
-  const NodeAnswers answers = ask_by_jobs(names, command);
+  NodeAnswers answers = ask_by_jobs(names, command);
   if (answers.nodes.empty())
     return {{}, fault("Slurm lists no node that you can use", "sinfo --Node must list them.")};
-  auto silent = answers.silent;
   GatheredRows gathered{rows_in(answers.output, answers.nodes), 0};
-  for (const RowsOfNode& of_node : gathered.nodes) silent.erase(of_node.node);
+  for (const RowsOfNode& of_node : gathered.nodes) answers.silent.erase(of_node.node);
   if (answers.is_cut)
     std::fputs("nodestage: the nodes have written too much: the list is not complete\n", stderr);
-  if (silent.empty()) return gathered;
-  if (silent.size() == answers.nodes.size())
-    return {
-        {},
-        fault("no node could be asked: " + silence_text(silent), "Busy nodes can be asked later.")};
-  std::fprintf(stderr, "nodestage: no answer from %s\n", silence_text(silent).c_str());
+  if (const Status some = note_silent(answers); !some)
+    return {{}, fault(some.error().text(), "Busy nodes can be asked later.")};
   return gathered;
 }
 

@@ -19,4 +19,8 @@ struct RequestTexts {  // in the order of the command line
 // The fault marks the wrong part of an option's text (common/request/option_text.hpp).
 Result<StageRequest> to_request(const RequestTexts& texts);
 
+// What to do about a fault of to_request(), and about options that contradict each other.
+inline constexpr const char* k_option_advice = "`man 7 nodestage` describes every key.";
+inline constexpr const char* k_options_advice = "Change the options so that they fit together.";
+
 }  // namespace nodestage

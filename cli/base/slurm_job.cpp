@@ -29,11 +29,6 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-bool is_number(std::string_view text) {
-  std::uint32_t number = 0;
-  return read_number(text, number);
-}
-
 Error program_fault(const ProgramEnd& end, const std::string& program) {
   if (end.is_not_run()) return {ENOEXEC, "Slurm's " + program + " cannot be run on this host"};
   if (end.late) {
@@ -74,7 +69,16 @@ bool is_job_id(std::string_view text) {
   const std::size_t end = text.find_first_of("_+");
   std::uint32_t job = 0;
   return read_number(text.substr(0, end), job) && job != 0 &&
-         (end == std::string_view::npos || is_number(text.substr(end + 1)));
+         (end == std::string_view::npos || parse_number<std::uint32_t>(text.substr(end + 1)));
+}
+
+std::optional<JobId> parse_job_id(const std::string& text) {
+  JobId id;
+  const std::size_t dot = text.find('.');
+  if (!read_number(std::string_view(text).substr(0, dot), id.job)) return {};
+  if (dot != std::string::npos && !read_number(std::string_view(text).substr(dot + 1), id.restart))
+    return {};
+  return id;
 }
 
 // An array's id gives its tasks, each with its own id; that of a heterogeneous job gives its

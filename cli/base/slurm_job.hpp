@@ -1,12 +1,15 @@
-// SlurmJob: what Slurm's commands report of a job to this process's user.
+// SlurmJob: what Slurm's commands report of a job to this process's user; JobId: a run of a job, as
+// users type it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/result.hpp"
+#include "common/wire/protocol.hpp"
 
 namespace nodestage {
 
@@ -28,6 +31,13 @@ bool is_completing(const SlurmJob& job);
 
 // Returns whether it is "12"; for an array or a heterogeneous job also "12_3" or "12+1".
 bool is_job_id(std::string_view text);
+
+struct JobId {
+  std::uint32_t job = 0;
+  std::uint32_t restart = k_no_number;  // k_no_number: not given
+};
+// Parses JOBID or JOBID.RESTART.
+std::optional<JobId> parse_job_id(const std::string& text);
 
 // Asks Slurm, and its accounting for a job that the controller has forgotten. Fails with ENOENT if
 // neither knows such a job, with EINVAL if `wanted` matches several, with others if Slurm cannot be

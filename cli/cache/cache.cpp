@@ -64,10 +64,6 @@ std::string age(std::uint64_t moment, std::uint64_t now) {
   return std::to_string(seconds) + " s";
 }
 
-std::string amount(const CacheRow& row) {
-  return human_bytes(row.bytes) + ", " + counted(row.files, "file");
-}
-
 std::vector<std::string> head_of(CacheOwners owners) {
   std::vector<std::string> head = {"NAME",      "SOURCE", "KIND",      "SIZE",    "FILES",
                                    "STAGED BY", "AGE",    "LAST USED", "USED BY", "HITS"};
@@ -145,8 +141,8 @@ std::string cache_json(const CacheRows& rows) {
 }
 
 std::string drop_line(const CacheRow& row, const std::string& name) {
-  const std::string item =
-      printable(name) + " (" + printable(row.source) + ", " + amount(row) + ")";
+  const std::string item = printable(name) + " (" + printable(row.source) + ", " +
+                           human_bytes(row.bytes) + ", " + counted(row.files, "file") + ")";
   if (!row.fault.empty()) return item + " stays: " + printable(row.fault) + "\n";
   if (row.jobs == 0) return "removed " + item + "\n";
   return item + " stays, because " + counted(row.jobs, "job") +

@@ -28,7 +28,6 @@
 namespace nodestage {
 namespace {
 
-constexpr const char* k_default_plugstack = "/etc/slurm/plugstack.conf";
 constexpr const char* k_default_slurm_conf = "/etc/slurm/slurm.conf";
 constexpr std::uint32_t k_no_job =
     0xfffffffd;  // a job id that does not exist, to ask the daemon about

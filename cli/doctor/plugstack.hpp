@@ -59,6 +59,7 @@ std::vector<PlugstackLine>::const_iterator own_line(const std::vector<PlugstackL
 // Does the same of a file's lines; nullopt if there is none.
 Result<std::optional<PlugstackLine>> plugstack_line(const std::string& path);
 
+inline constexpr const char* k_default_plugstack = "/etc/slurm/plugstack.conf";
 inline constexpr const char* k_plugin_name = "spank_nodestage.so";
 // The file of a plugin that is written so in a line: a path, or a name in PluginDir.
 std::string plugin_path(const std::string& plugin, const std::string& plugin_directory);

@@ -253,21 +253,17 @@ bool names(std::string_view text, const std::string& word) {
   return !word.empty() && text.find(word) != std::string_view::npos;
 }
 
-bool names_root(const PlugstackLine& line, const std::string& root) {
-  return std::any_of(line.arguments.begin(), line.arguments.end(),
-                     [&root](const std::string& argument) { return names(argument, root); });
-}
-
 Finding judge_epilog(const PlugstackLine& line, const std::string& tmpdir_root) {
   const std::string what =
       line.plugin + " is listed before nodestage in " + line.file + ", so its epilog runs first";
+  const std::string risk = ": if it removes job directories, their results are lost";
   const std::string to_do =
       "Put nodestage's line before it: results are copied back in nodestage's epilog.";
-  if (names_root(line, tmpdir_root))
-    return problem(what + ", and its line names " + tmpdir_root +
-                       ": if it removes job directories, their results are lost",
-                   to_do);
-  return warning(what + ": if it removes job directories, their results are lost", to_do);
+  for (const std::string& argument : line.arguments) {
+    if (names(argument, tmpdir_root))
+      return problem(what + ", and its line names " + tmpdir_root + risk, to_do);
+  }
+  return warning(what + risk, to_do);
 }
 
 // A script without its comments.

@@ -160,22 +160,15 @@ bool exports(const std::string& path, std::string_view function) {
 
 namespace {
 
-constexpr const char* k_default_plugstack = "/etc/slurm/plugstack.conf";
-
-// Returns the plugin in the line of plugstack.conf, or the one in the directory of this build.
-std::string own_path() {
-  const auto line = plugstack_line(k_default_plugstack);
-  return plugin_path(line && *line ? (*line)->plugin : k_plugin_name, NODESTAGE_PLUGIN_DIR);
-}
-
+// Of the plugin in the line of plugstack.conf, or of the one in the directory of this build.
 std::string plugin_text() {
-  const std::string path = own_path();
+  const auto line = plugstack_line(k_default_plugstack);
+  const std::string path =
+      plugin_path(line && *line ? (*line)->plugin : k_plugin_name, NODESTAGE_PLUGIN_DIR);
   const auto plugin = read_plugin_file(path);
   return plugin ? "for Slurm " + slurm_release_text(plugin->slurm_version) + ": " + path
                 : "none here (" + plugin.error().what + ")";
 }
-
-std::string commit_text() { return k_commit[0] == '\0' ? "not known" : k_commit; }
 
 std::string libarchive_text() {
   // Called once, since libarchive 3.6 leaks what its last call returned.
@@ -207,7 +200,7 @@ std::string kernel_text() {
 std::string version_line() { return std::string("nodestage ") + k_version; }
 
 Facts version_facts() {
-  Facts facts{{"commit", commit_text()},
+  Facts facts{{"commit", k_commit[0] == '\0' ? "not known" : k_commit},
               {"compiler", __VERSION__},
               {"plugin", plugin_text()},
               {"libarchive", libarchive_text()}};

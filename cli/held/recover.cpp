@@ -11,7 +11,6 @@
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/grid.hpp"
-#include "cli/base/job_id.hpp"
 #include "cli/base/node_jobs.hpp"
 #include "cli/base/node_rows.hpp"
 #include "cli/base/programs.hpp"

@@ -158,10 +158,6 @@ std::string surely(const Known& known, const std::string& text) {
   return text;
 }
 
-std::string files_text(const Known& files) {
-  return surely(files, human_count(files.value) + (files.value == 1 ? " file" : " files"));
-}
-
 void print_row(const char* key, const std::string& text) {
   std::printf("  %-8s %s\n", key, printable(text, Newlines::join).c_str());
 }
@@ -173,7 +169,9 @@ std::string what_text(const PlanItem& item) {
   if (item.bytes.surety == Surety::unknown) return text;
   const std::string bytes = surely(item.bytes, human_bytes(item.bytes.value));
   const bool is_same = item.bytes.value == item.source_bytes.value && item.what != "directory";
-  return text + (is_same ? "" : ", " + bytes + " of data") + ", " + files_text(item.files);
+  return text + (is_same ? "" : ", " + bytes + " of data") + ", " +
+         surely(item.files,
+                human_count(item.files.value) + (item.files.value == 1 ? " file" : " files"));
 }
 
 std::string space_text(const Amount& need) {
@@ -342,11 +340,9 @@ int plan(const PlanArguments& arguments) {
         "refuses to run as root: it decodes files of users, and root's jobs are not staged",
         "Run it as the user whose job it is: sudo -u USER nodestage plan ...");
   const auto request = to_request(arguments.texts);
-  if (!request)
-    return wrong_usage(request.error().text(), "`man 7 nodestage` describes every key.");
+  if (!request) return wrong_usage(request.error().text(), k_option_advice);
   const auto text = request_text(*request);
-  if (!text)
-    return wrong_usage(text.error().text(), "Change the options so that they fit together.");
+  if (!text) return wrong_usage(text.error().text(), k_options_advice);
   std::vector<PlanItem> items;
   const unsigned threads = usable_cpus();
   for (const auto& item : request->datasets) items.push_back(plan_dataset(item, threads));

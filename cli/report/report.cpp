@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "cli/base/conversation.hpp"
-#include "cli/base/job_id.hpp"
 #include "cli/base/node_jobs.hpp"
 #include "cli/base/slurm_job.hpp"
 #include "cli/base/this_node.hpp"
@@ -94,7 +93,7 @@ class Report {
                    printable(nodes->list).c_str());
     auto reports = ask_nodes(*nodes, job_, arguments_.socket);
     if (!reports)
-      return fault("no node could be asked: " + reports.error().text(),
+      return fault(reports.error().text(),
                    "Busy nodes can be asked later. To ask one node: --node=NODE, or on that node: "
                    "nodestage report " +
                        job_ + " --here");
@@ -122,8 +121,12 @@ class Report {
       if (runs.empty() || runs.back().front().restart != report.restart) runs.emplace_back();
       runs.back().push_back(report);
     }
-    arguments_.is_json ? print_json() : print_tables(runs);
-    for (const Reports& run : runs) add_missing_nodes(run);
+    if (arguments_.is_json) print_json();
+    for (const Reports& run : runs) {
+      if (!arguments_.is_json)
+        std::printf("%s%s", &run == &runs.front() ? "" : "\n", report_table(run).c_str());
+      add_missing_nodes(run);
+    }
     if (arguments_.html.empty()) return 0;
     const Status written = write_page(report_page(runs));
     return written ? 0 : fault(written.error().text(), "Name another FILE: --html=FILE");
@@ -136,11 +139,6 @@ class Report {
       separator = ",\n";
     }
     std::printf("\n]\n");
-  }
-
-  static void print_tables(const std::vector<Reports>& runs) {
-    for (const Reports& run : runs)
-      std::printf("%s%s", &run == &runs.front() ? "" : "\n", report_table(run).c_str());
   }
 
   static void add_missing_nodes(const Reports& run) {

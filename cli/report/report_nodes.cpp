@@ -146,10 +146,7 @@ Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::stri
   auto reports = from_pieces(answers.output, answers.nodes);
   for (const auto& answer : texts_from_pieces(answers.output, answers.nodes, 1))
     answers.silent.erase(answer.first);
-  if (answers.silent.empty()) return reports;
-  const std::string silence = silence_text(answers.silent);
-  if (answers.silent.size() == answers.nodes.size()) return Error{EIO, silence};
-  std::fprintf(stderr, "nodestage: no answer from %s\n", silence.c_str());
+  TRY(note_silent(answers));
   return reports;
 }
 

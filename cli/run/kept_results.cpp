@@ -222,11 +222,6 @@ void clear_record(const std::string& path, const Say& say, const MustStop& must_
   if (run->order().node == node_name()) clear_job(*run, say, must_stop);
 }
 
-void clear_memory(const std::string& path, const MustStop& must_stop) {
-  if (auto directory = PrivateDirectory::adopt_unlocked(path))
-    static_cast<void>(!directory->remove(must_stop));
-}
-
 }  // namespace
 
 void clear_dead_runs(const std::string& parent, const Say& say, const MustStop& must_stop) {
@@ -239,7 +234,8 @@ void clear_dead_runs(const std::string& parent, const Say& say, const MustStop& 
         clear_record(path, say, must_stop);
         break;
       case PrivateKind::memory:
-        clear_memory(path, must_stop);
+        if (auto directory = PrivateDirectory::adopt_unlocked(path))
+          static_cast<void>(!directory->remove(must_stop));
         break;
     }
   }

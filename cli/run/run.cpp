@@ -347,7 +347,7 @@ int run_job(const RunArguments& arguments) {
   if (const Status enough = check_open_files(); !enough)
     return not_run(enough.error().text(), "Raise the limit: ulimit -n 1024");
   auto request = to_request(arguments.texts);
-  if (!request) return not_run(request.error().text(), "`man 7 nodestage` describes every key.");
+  if (!request) return not_run(request.error().text(), k_option_advice);
   for (DatasetItem& item : request->datasets) item.async = false;  // nothing could ask for it later
   auto signals = Signals::open();
   if (!signals) return not_run(signals.error().text(), "Try again.");
@@ -359,9 +359,7 @@ int run_job(const RunArguments& arguments) {
   const StageOutOrder order = run_order(directory->path(), arguments.command.front());
   if (const Status checked = check(*request, order); !checked) {
     const Error& error = checked.error();
-    return not_run(error.what, error.advice.empty()
-                                   ? "Change the options so that they fit together."
-                                   : error.advice);
+    return not_run(error.what, error.advice.empty() ? k_options_advice : error.advice);
   }
   leave_staged_job();
   return Run(arguments, *request, order, *record, *directory, *signals).run();

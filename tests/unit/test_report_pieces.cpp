@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "cli/base/job_id.hpp"
 #include "cli/base/node_jobs.hpp"
+#include "cli/base/slurm_job.hpp"
 #include "cli/report/report_nodes.hpp"
 #include "common/build_info.hpp"
 #include "texts.hpp"
