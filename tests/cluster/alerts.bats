@@ -17,7 +17,6 @@ has_program() {
 }
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     has_program || return 0
     cluster_up --nodes=2 --scratch-size=96M --slurm-conf=SuspendProgram=/bin/true --slurm-conf=ResumeProgram=/bin/true \
         --slurm-conf=SuspendTime=3600 --slurm-conf=SuspendExcNodes=n1
@@ -27,12 +26,6 @@ mkdir d && head -c 1M /dev/urandom >d/1 && tar cf d.tar d && head -c 300k d.tar 
 echo no >bad.tar && head -c 200M /dev/zero >huge.bin && mkdir -m 500 sealed && head -c 8M /dev/urandom >slow.bin && tar cf slow.tar slow.bin
 SCRIPT
     on ctl install -d /project/closed
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    has_program || return 0
-    cluster_down
 }
 
 setup() {

@@ -9,15 +9,10 @@ load helpers
 export NODESTAGE_CLUSTER=async
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
     cluster_up --nodes=1 --cpus=8
     as alice sh -c 'mkdir -p part slow && echo two >part/two && tar cf other.tar -C part . &&
         mkdir big && head -c 300k /dev/urandom >big/a && head -c 200k /dev/urandom >big/b &&
         tar cf slow/big.tar -C big .'
-}
-
-teardown_file() {
-    cluster_down
 }
 
 teardown() {

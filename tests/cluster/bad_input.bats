@@ -14,7 +14,6 @@ load helpers
 export NODESTAGE_CLUSTER=bad-input
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=3 --scratch-size=64M
     local node
     for node in $(nodes); do
@@ -24,11 +23,6 @@ setup_file() {
     on ctl sh -c 'cat >/project/tree.py' <"$BATS_TEST_DIRNAME/lib/tree.py"
     as alice bash -e <"$BATS_TEST_DIRNAME/lib/make_bad_inputs.sh"
     as bob sh -c 'umask 077; mkdir /project/bob; chmod 755 /project/bob; echo secret >/project/bob/secret.tar'
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 # trim TEXT: without blanks at both ends, in REPLY.

@@ -13,7 +13,6 @@ load helpers
 export NODESTAGE_CLUSTER=containers
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     [[ -c /dev/fuse ]] || skip "no /dev/fuse"
     cluster_up --nodes=1
     on n1 sh -c 'echo user_allow_other >>/etc/fuse.conf'  # or no user could mount in a mount
@@ -22,11 +21,6 @@ setup_file() {
     as alice bash /project/make_images.sh /project/alice
     as alice bash -ec 'mkdir -p kept/sub && echo data >kept/sub/file && tar cf /project/alice/kept.tar -C kept .'
     reload_daemons $'[cache]\nmin_age = 30\nkeep_free = 0\n[metrics]\ntextfile = "/run/nodestage.prom"\n'
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} && -c /dev/fuse ]] || return 0
-    cluster_down
 }
 
 # fuse_mounts: of users, on n1.

@@ -14,17 +14,12 @@ readonly SLOW=$'[daemon]\norphan_check = 2\n[read]\nmax_rate = "128KiB"\n'
 readonly CREDIT=$SLOW$'[credit]\nenabled = true\nleast = 2\n'
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
     cluster_up --nodes=3 --cpus=16 --slurm-conf='PartitionName=short Nodes=ALL MaxTime=6 State=UP'
     as alice sh -c 'head -c 384K /dev/urandom >large'
     # A time limit needs more than a minute: its job has n3 for itself until the last test.
     reload_daemons "$SLOW"
     as bob sh -c 'mkdir huge && for i in $(seq 256); do head -c 128K /dev/urandom >huge/$i; done && tar cf huge.tar huge && rm -r huge'
     submit bob -w n3 -t 1 --stage-dataset=huge.tar --wrap true >"$BATS_FILE_TMPDIR/limit_job"
-}
-
-teardown_file() {
-    cluster_down
 }
 
 teardown() {

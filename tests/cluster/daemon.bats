@@ -14,16 +14,11 @@ readonly CONFIG=/etc/nodestage/nodestaged.toml
 readonly SLOW=$'[read]\nmax_rate = "64KiB"\n'
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
     cluster_up --nodes=2
     as alice sh -c 'mkdir data && head -c 3M /dev/urandom >data/a && echo b >data/b && tar cf data.tar data'
     as alice sh -c 'cat data/a data/b | sha256sum' >"$BATS_FILE_TMPDIR/sum"
     on n1 mkdir -p /mnt/slow
     on n1 bindfs --write-rate=400k /project /mnt/slow
-}
-
-teardown_file() {
-    cluster_down
 }
 
 teardown() {

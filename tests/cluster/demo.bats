@@ -11,16 +11,10 @@ export NODESTAGE_CLUSTER=demo-test
 readonly SCRIPTS=$BATS_TEST_DIRNAME/../../scripts
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=3
     # As in scripts/demo.
     reload_daemons $'[cache]\nmin_age = 1\nkeep_free = 0'
     as alice sh -e <"$SCRIPTS/demo_home.sh"
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 # thing NUMBER: runs its command as alice, as pasted into her shell; sets `output`.

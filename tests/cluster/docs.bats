@@ -37,7 +37,6 @@ min_age = 0
 keep_free = 0'
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step
     reload_daemons "$SETTINGS"
     # The module's Python makes environments as others do, less what ensurepip takes: most of the time of a job here. venv.bats
@@ -57,11 +56,6 @@ done
 PYTHON
     on ctl sh -c 'cat >/project/make_wheels.py' <"$BATS_TEST_DIRNAME/lib/make_wheels.py"
     as alice bash -e <"$BATS_TEST_DIRNAME/lib/docs_home.sh"
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 # login CMD...: as alice, as after her login.

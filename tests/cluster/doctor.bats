@@ -11,14 +11,9 @@ export NODESTAGE_CLUSTER=doctor
 readonly LINE=/etc/slurm/plugstack.conf.d/nodestage.conf
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
     cluster_up --nodes=1
     export PLUGIN
     PLUGIN=$(cd "$NODESTAGE_STAGE" && find . -name spank_nodestage.so | sed 's/^\.//')
-}
-
-teardown_file() {
-    cluster_down
 }
 
 # finds GRADE TEXT [HOST]: doctor (n1's, unless HOST is given) has such a line and, unless it is ok, what to do

@@ -15,7 +15,6 @@ readonly BASE=$'[daemon]\norphan_check = 2\n[slurm]\nanswer_wait = 3\n'
 readonly SLOW=$BASE$'[read]\nmax_rate = "64KiB"\n'
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
     # A requeued job starts when its old credential has expired, a dead node is noticed soon.
     cluster_up --nodes=3 --cpus=16 --slurm-conf=AuthInfo=cred_expire=5 --slurm-conf=SlurmdTimeout=10
     reload_daemons "$BASE"
@@ -26,10 +25,6 @@ setup_file() {
             sha256sum large sub/dir/* >../sums; tar cf ../large.tar .; tar czf ../small.tar.gz sub; grep -v large ../sums >../small-sums'
     done
     as bob sh -c 'mkdir /project/bob/secret && cd /project/bob/secret && mkdir dir && echo his >mine && echo his >dir/mine && chmod 0777 . dir'
-}
-
-teardown_file() {
-    cluster_down
 }
 
 teardown() {

@@ -8,17 +8,11 @@ load helpers
 export NODESTAGE_CLUSTER=fill
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=3
     on ctl sh -c 'cat >/usr/local/bin/nodestage-fill && chmod 755 /usr/local/bin/nodestage-fill' \
         <"$BATS_TEST_DIRNAME/../../packaging/fill/nodestage-fill"
     as alice sh -c 'mkdir data && seq 1000 >data/one && tar cf data.tar data && touch -d "1 day ago" data.tar'
     reload_daemons $'[cache]\nmin_age = 0\nkeep_free = 0\n'
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 @test "all nodes of the partition get the item, and the next job there finds it" {

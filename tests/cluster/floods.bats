@@ -10,7 +10,6 @@ load helpers
 export NODESTAGE_CLUSTER=floods
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
     # How fast the machine is does not matter here.
     cluster_up --nodes=3 --cpus=40 --slurm-conf=DefMemPerCPU=10 --slurm-conf=BatchStartTimeout=300 \
         --slurm-conf=MessageTimeout=60 --slurm-conf=TCPTimeout=30
@@ -21,10 +20,6 @@ setup_file() {
         as "$user" sh -c 'mkdir -p "/project/$USER" out data && cd data && head -c 100000 /dev/urandom >a && echo b >b && cat a b | sha256sum >../sum
             cd .. && tar czf good.tar.gz data && head -c 60000 good.tar.gz >cut.tar.gz && echo "no archive" >text.tar.gz'
     done
-}
-
-teardown_file() {
-    cluster_down
 }
 
 # What NODE's daemon holds: "descriptors processes KiB". Processes: all that is not the harness's or Slurm's.

@@ -1,8 +1,7 @@
 # shellcheck shell=bash disable=SC2016
-# For bats files: `load helpers`. One cluster per file:
+# For bats files: `load helpers`. One cluster per file, which ends with it:
 #
-#   setup_file()    { cluster_up --nodes=3; }      # with --stage=$NODESTAGE_STAGE if that is set
-#   teardown_file() { cluster_down; }
+#   setup_file() { cluster_up --nodes=3; }
 #
 # Functions that set variables (sbatch_wait) must be called directly, not with `run`.
 
@@ -15,13 +14,17 @@ cluster() {
     "$CLUSTER" "$@" 3>&-
 }
 
-# cluster_up OPTION...: a fresh cluster; with $NODESTAGE_STAGE, with nodestage and its daemons.
+# cluster_up OPTION...: a fresh cluster with nodestage, the installation $NODESTAGE_STAGE, and its daemons.
 cluster_up() {
+    [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE names no installation of nodestage"; return 1; }
+    HAS_CLUSTER=yes
     cluster down
-    if [[ -n ${NODESTAGE_STAGE:-} ]]; then
-        set -- --stage="$NODESTAGE_STAGE" --daemon "$@"
-    fi
-    cluster up "$@"
+    cluster up --stage="$NODESTAGE_STAGE" --daemon "$@"
+}
+
+# Of a file that has no other.
+teardown_file() {
+    [[ -z ${HAS_CLUSTER:-} ]] || cluster_down
 }
 
 # Ends the cluster. Fails if anything of it is left on the machine, or if a program built with sanitizers or the daemon itself

@@ -15,16 +15,10 @@ export NODESTAGE_CLUSTER=inputs
 CODINGS='plain gz bz2 xz zst lz4'
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=2
     on ctl sh -c 'cat >/project/tree.py' <"$BATS_TEST_DIRNAME/lib/tree.py"
     on ctl sh -c 'cat >/project/check.sh' <"$BATS_TEST_DIRNAME/lib/check.sh"
     as alice bash -e <"$BATS_TEST_DIRNAME/lib/make_inputs.sh"
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 # staged_same COUNT SBATCH_ARG...: a job of alice on n1; its script, from stdin, calls `check`, which

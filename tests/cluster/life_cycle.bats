@@ -13,7 +13,6 @@ export NODESTAGE_CLUSTER=life-cycle
 readonly END_WAIT=$((5 + 10))
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
     cluster_up --nodes=4
     as alice sh -c 'head -c 20000000 /dev/urandom >big.bin; echo hers >small.txt'
     as bob sh -c 'head -c 3000000 /dev/urandom >big.bin; echo his >small.txt'
@@ -21,10 +20,6 @@ setup_file() {
     on n4 sh -c 'mkdir /mnt/slow && bindfs --read-rate=50k /home/alice /mnt/slow'
     submit alice -w n4 --time=1 --stage-dataset=/mnt/slow/big.bin --wrap 'touch /project/limit-started' \
         >"$BATS_FILE_TMPDIR/limit_job"
-}
-
-teardown_file() {
-    cluster_down
 }
 
 assert_clean() {

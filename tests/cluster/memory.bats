@@ -18,7 +18,6 @@ SETTINGS=$'[staging]\nleave_free = "4MiB"\n[read]\nstart_jitter = 0\n'
 SLOW=$SETTINGS$'max_rate = "64KiB"\n'
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=2 --cpus=24 --slurm-conf=TaskPlugin=task/cgroup --slurm-conf=PrologFlags=Contain
     as alice bash -e <<'SCRIPT'
 mkdir data; head -c 40M /dev/urandom >data/forty; echo text >data/text; tar cf data.tar -C data forty text
@@ -29,11 +28,6 @@ with tarfile.open("files.tar", "w") as tar:
     for i in range(60000):
         entry = tarfile.TarInfo(f"files/{i % 100}/{i}"); entry.size = 1; tar.addfile(entry, io.BytesIO(b"x"))'
 SCRIPT
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 setup() {

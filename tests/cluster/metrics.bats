@@ -12,14 +12,9 @@ readonly FILE=/run/metrics/nodestage.prom
 readonly ON=$'[read]\nmax_rate = "256KiB"\n[metrics]\ntextfile = "/run/metrics/nodestage.prom"\n'
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
     cluster_up --nodes=2
     for node in n1 n2; do on "$node" mkdir /run/metrics; done
     as alice sh -c 'mkdir d && for i in 1 2 3; do head -c 1M /dev/urandom >d/$i; done && tar -cf d.tar d && echo no >bad.tar'
-}
-
-teardown_file() {
-    cluster_down
 }
 
 # value NODE NAME [LABEL=VALUE...]: of one sample, as Prometheus's own parser reads it.

@@ -13,7 +13,6 @@ has_namespaces() {
 }
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     has_namespaces || return 0
     cluster_up --nodes=2
     as alice bash -eus <<'SETUP'
@@ -21,11 +20,6 @@ mkdir tree
 for i in $(seq 20); do echo "file $i" >"tree/f$i"; done
 tar cf data.tar tree
 SETUP
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] && has_namespaces || return 0
-    cluster_down
 }
 
 setup() {

@@ -17,7 +17,6 @@ readonly LIMITS=$'[peer]\nbegin_wait = 10\nsilence_wait = 10\noutcome_wait = 10\
 readonly SOON=${LIMITS/begin_wait = 10/begin_wait = 4}
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE must name an installed stage"; return 1; }
     cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step
     reload_daemons "$LIMITS"
     # The same path on all nodes; where it is to be slow, alice reads it through FUSE.
@@ -31,10 +30,6 @@ SETUP
     for node in $(nodes); do
         on "$node" sh -c 'mkdir /opt/local && cp /home/alice/slow/data.tar /opt/local/ && chmod -R a+rX /opt/local'
     done
-}
-
-teardown_file() {
-    cluster_down
 }
 
 teardown() {

@@ -9,7 +9,6 @@ load helpers
 export NODESTAGE_CLUSTER=power
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE is not set: there is no build to test"
     cluster_up --nodes=3 --slurm-conf=SuspendProgram=/etc/slurm/suspend --slurm-conf=ResumeProgram=/bin/true \
         --slurm-conf=SuspendTime=3600 --slurm-conf=SuspendExcNodes=n3
     # It notes the node, and what has been delivered by then.
@@ -22,10 +21,6 @@ SUSPEND
     on ctl scontrol reconfigure
     on ctl install -d /project/closed
     on ctl install -d -o alice /project/alice
-}
-
-teardown_file() {
-    cluster_down
 }
 
 notice_has() {

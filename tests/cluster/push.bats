@@ -18,17 +18,11 @@ retry_most = 2
 '
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     # A requeued job starts when its old credential has expired, a dead node is noticed soon.
     cluster_up --nodes=2 --cpus=16 --slurm-conf=AuthInfo=cred_expire=5 --slurm-conf=SlurmdTimeout=10
     reload_daemons "$SETTINGS"
     on n1 mkdir -p /mnt/out
     on n2 mkdir -p /mnt/out
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 teardown() {

@@ -20,7 +20,6 @@ scope = "readers"
 SLOW=$SETTINGS$'[read]\nmax_rate = "20KiB"\n'
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=2 --cpus=16 --scratch-size=192M
     on ctl bash -e <<'SCRIPT'
 mkdir -p /project/lab/tree/sub
@@ -34,11 +33,6 @@ for i in 1 2 3; do tar cf shard-$i.tar tree/$i; done
 head -c 600 data.tar.gz >broken.tar.gz
 chown -R alice:lab /project/lab; chmod 0640 -- *.tar *.gz slow.bin; chmod 0750 /project/lab
 SCRIPT
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 setup() {

@@ -22,7 +22,6 @@ settings() {
 }
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=3 --cpus=4
     reload_daemons "$(settings)"
     as alice bash -eus "$SIZE" <<'SETUP'
@@ -59,11 +58,6 @@ chmod +x list
 SETUP
     export LOOK='cd $NODESTAGE_DATASET; [ ! -d tree ] || cd tree; sha256sum --quiet -c ~/sums && echo "whole on $SLURMD_NODENAME"'
     export LOOK_D='[[ $(~/list $NODESTAGE_DATASET) == $(<~/sums-d) ]] && echo "whole on $SLURMD_NODENAME"'
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 teardown() {

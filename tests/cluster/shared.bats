@@ -25,7 +25,6 @@ keep_free = 0
 SLOW=$SETTINGS$'[read]\nmax_rate = "10KiB"\n'
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=2 --cpus=40 --scratch-size=96M
     on ctl sh -c 'cat >/project/make_wheels.py' <"$BATS_TEST_DIRNAME/lib/make_wheels.py"
     as alice bash -e <<'SCRIPT'
@@ -42,11 +41,6 @@ echo shout >requirements.txt
 SCRIPT
     on ctl sh -c 'cp /home/alice/data.tar.gz /project/both.tar.gz; chmod 644 /project/both.tar.gz'
     sleep 1.5
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 setup() {

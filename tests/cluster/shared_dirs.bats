@@ -21,7 +21,6 @@ keep_free = 0
 SLOW=$SETTINGS$'[read]\nmax_rate = "10KiB"\n'
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=1 --cpus=8 --scratch-size=192M
     on ctl sh -c 'cat >/project/make_wheels.py' <"$BATS_TEST_DIRNAME/lib/make_wheels.py"
     as alice bash -e <<'SCRIPT'
@@ -34,11 +33,6 @@ PYTHONPATH=$(echo /usr/share/python-wheels/pip-*.whl) env/bin/python -m pip inst
     --find-links wheels --find-links /usr/share/python-wheels pip shout
 SCRIPT
     on ctl sh -c 'cp -r /home/alice/tree /project/both; chmod -R a+rX /project/both'
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 setup() {

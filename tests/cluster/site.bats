@@ -18,7 +18,6 @@ plugstack() {
 }
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE must name an installed stage"; return 1; }
     local auth=munge host lines
     dpkg --compare-versions "$(slurmd -V | grep -oE '[0-9]+\.[0-9]+' | head -n 1)" lt 23.11 || auth=slurm
     gcc -shared -fPIC -Wall -Wextra -o "$BATS_FILE_TMPDIR/job_mounts.so" "$BATS_TEST_DIRNAME/lib/job_mounts_plugin.c"
@@ -41,10 +40,6 @@ for i in $(seq 20); do echo "file $i" >"tree/f$i"; done
 head -c 4M /dev/urandom >tree/large
 tar cf slow/data.tar tree
 SETUP
-}
-
-teardown_file() {
-    cluster_down
 }
 
 teardown() {

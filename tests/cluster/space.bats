@@ -17,7 +17,6 @@ export NODESTAGE_CLUSTER=space
 CONFIGURATION=$'[staging]\nleave_free = "4MiB"\n'
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=1 --cpus=8 --scratch-size=64M
     reload_daemons "$CONFIGURATION"
     as alice bash -e <<'SCRIPT'
@@ -41,11 +40,6 @@ SCRIPT
     as bob bash -e -c 'mkdir slow; head -c 30M /dev/zero >slow/thirty.bin; echo his >small.txt
         (head -c 1M /dev/urandom; head -c 49M /dev/zero) >fifty.bin
         tar c fifty.bin | gzip -1 >slow/stated.tar.gz'
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 # A test that failed must not leave the next ones with a source that stands still.

@@ -10,7 +10,6 @@ load helpers
 export NODESTAGE_CLUSTER=status
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE must name an installed stage"; return 1; }
     cluster_up --nodes=3
     as alice bash -eus <<'SETUP'
 mkdir slow out
@@ -20,10 +19,6 @@ head -c 1000 slow/data.tar >slow/cut.tar
 head -c 25000000 /dev/urandom >f1
 tar cf slow/large.tar f1
 SETUP
-}
-
-teardown_file() {
-    cluster_down
 }
 
 teardown() {

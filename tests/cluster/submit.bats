@@ -11,7 +11,6 @@ load helpers
 export NODESTAGE_CLUSTER=submit
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || { echo "NODESTAGE_STAGE must name an installed stage"; return 1; }
     # Slurm lets a requeued job start when its old credential has expired, by default after two minutes
     # (one that is forced to start sooner runs without a prolog: slurmd takes it for the old run).
     cluster_up --nodes=3 --slurm-conf=LaunchParameters=use_interactive_step --slurm-conf=AuthInfo=cred_expire=10
@@ -32,10 +31,6 @@ env | grep -E '^(SLURM_TMPDIR|NODESTAGE_.*)=' | sort | sed "s/^/$1: /"
 SHOW
 chmod +x show
 SETUP
-}
-
-teardown_file() {
-    cluster_down
 }
 
 # lines_like N REGEX TEXT: exactly N lines of TEXT match.

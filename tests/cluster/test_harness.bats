@@ -18,7 +18,8 @@ setup_file() {
     unset NODESTAGE_STAGE
     machine_state >"$BATS_FILE_TMPDIR/before"
     # Slurm holds a requeued job back for as long as its credential lives: two minutes by default.
-    cluster_up --nodes=3 --slurm-conf=AuthInfo=cred_expire=10
+    cluster down
+    cluster up --nodes=3 --slurm-conf=AuthInfo=cred_expire=10
 }
 
 teardown_file() {

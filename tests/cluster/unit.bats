@@ -13,7 +13,6 @@ export NODESTAGE_CLUSTER=unit
 readonly TOP=$BATS_TEST_DIRNAME/../..
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=2
     on ctl sh -c 'cat >/project/make_wheels.py' <"$BATS_TEST_DIRNAME/lib/make_wheels.py"
     as alice sh -c 'mkdir -p data/sub slow && for i in 1 2 3 4 5 6 7 8 9; do head -c 30000 /dev/urandom >data/sub/$i; done
@@ -21,11 +20,6 @@ setup_file() {
         python3 /project/make_wheels.py wheels >/dev/null; echo shout >requirements.txt; mkdir shut && chmod 500 shut'
     # Each call of the daemon and of all that it starts, from here on.
     strace_on n1 "$(on n1 pgrep -xo nodestaged)" --follow-forks --output=/var/log/calls
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 allowed() {

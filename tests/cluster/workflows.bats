@@ -11,7 +11,6 @@ load helpers
 export NODESTAGE_CLUSTER=workflows
 
 setup_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || skip "NODESTAGE_STAGE names no installation of nodestage"
     cluster_up --nodes=1
     reload_daemons $'[cache]\nmin_age = 0\nkeep_free = 0'
     # In the page's order: profile, its script, Snakefile, the profile and the rule for Snakemake 8, and the lines for Nextflow.
@@ -21,11 +20,6 @@ setup_file() {
     as alice sh -c 'cat >w/profile/config.yaml' <"$BATS_FILE_TMPDIR/blocks/0"
     as alice sh -c 'cat >w/profile/status.sh; chmod 755 w/profile/status.sh' <"$BATS_FILE_TMPDIR/blocks/1"
     as alice sh -c 'cat >w/Snakefile' <"$BATS_FILE_TMPDIR/blocks/2"
-}
-
-teardown_file() {
-    [[ -n ${NODESTAGE_STAGE:-} ]] || return 0
-    cluster_down
 }
 
 # of_page BLOCK PATTERN: what \(...\) matches in the block of the page, with alice's directory in place of the project's.
