@@ -224,12 +224,6 @@ std::string why_silent(const ProgramEnd& end) {
                  : why_srun_failed(end, k_answers, 200);
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
-  return text;
-}
-
 bool is_refused(const ProgramEnd& end) {
   return end.errors.find("Unable to allocate") != std::string::npos;
 }
@@ -342,7 +336,7 @@ std::vector<std::string> node_job_words(const NodeGroup& group,
                                     "--mpi=none",
                                     "--kill-on-bad-exit=0",
                                     "--stage-wait=none",
-                                    "--nodelist=" + joined(group.nodes),
+                                    "--nodelist=" + joined(group.nodes, ","),
                                     "--ntasks-per-node=1",
                                     "--nodes=" + count,
                                     "--ntasks=" + count,

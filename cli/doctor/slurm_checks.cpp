@@ -34,11 +34,6 @@ bool is_later(const timespec& a, const timespec& b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
 }
 
-bool is_below(const std::string& path, std::string directory) {
-  while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
-  return path == directory || directory == "/" || path.starts_with(directory + "/");
-}
-
 // The limit of prologs or epilogs, in seconds, and its name in slurm.conf.
 struct TimeLimit {
   std::string name;

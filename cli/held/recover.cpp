@@ -137,12 +137,6 @@ std::string absolute(const std::string& path) {
   return ::getcwd(here, sizeof here) == nullptr ? "" : std::string(here) + "/" + path;
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
-  return text;
-}
-
 // The partition to ask for; empty: the default one, or a step of a job that runs.
 std::string partition_of(const std::string& node) {
   for (const char* name : {"SLURM_JOB_ID", "SLURM_PARTITION"})
@@ -158,7 +152,7 @@ int become_srun(const RecoverArguments& arguments, const std::string& directory,
   const std::string count = std::to_string(nodes.size());
   std::vector<std::string> words = {"srun",
                                     "-w",
-                                    joined(nodes),
+                                    joined(nodes, ","),
                                     "-N" + count,
                                     "-n" + count,
                                     "--ntasks-per-node=1",

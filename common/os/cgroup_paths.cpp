@@ -13,13 +13,13 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_max_bytes = 16 << 20;
+constexpr std::size_t k_max_cgroup_bytes = 16 << 20;
 
 }  // namespace
 
 Result<std::map<std::string, CgroupMount>> cgroup_mounts(const std::string& proc) {
   TRY_ASSIGN(const std::string mountinfo,
-             read_file(AT_FDCWD, proc + "/self/mountinfo", k_max_bytes));
+             read_file(AT_FDCWD, proc + "/self/mountinfo", k_max_cgroup_bytes));
   std::map<std::string, CgroupMount> mounts;
   std::istringstream lines(mountinfo);
   for (std::string line; std::getline(lines, line);) {

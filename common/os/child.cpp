@@ -148,7 +148,7 @@ int exit_code_of(int wait_status) {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 constexpr std::size_t k_most_bytes = 64 * 1024;
 
 // Runs in the process that asks. A reader of this program's output waits until no process holds it,
@@ -173,9 +173,10 @@ Status start_apart(int pipe, const std::function<std::string()>& question) {
 }
 
 // Returns whether there is something to read, or the end.
-bool wait_readable(int fd, Clock::time_point until) {
+bool wait_readable(int fd, SteadyClock::time_point until) {
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - SteadyClock::now()).count();
     pollfd waited{fd, POLLIN, 0};
     const int ready = ::poll(&waited, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
     if (ready >= 0 || errno != EINTR) return ready > 0;
@@ -188,7 +189,7 @@ std::optional<std::string> ask_apart(std::chrono::milliseconds limit,
                                      const std::function<std::string()>& question) {
   auto pipe = make_pipe();
   if (!pipe) return {};
-  const Clock::time_point until = Clock::now() + limit;
+  const SteadyClock::time_point until = SteadyClock::now() + limit;
   if (!start_apart(pipe->write.get(), question)) return {};
   pipe->write = Fd();
   std::string answer;

@@ -10,6 +10,8 @@
 
 namespace nodestage {
 
+inline constexpr std::uint64_t k_day_s = 86'400;
+
 inline std::uint64_t wall_ms() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(

@@ -14,7 +14,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_max_bytes = 8 << 20;
+constexpr std::size_t k_max_conf_bytes = 8 << 20;
 constexpr int k_max_depth = 4;
 constexpr std::string_view k_blanks = " \t\r";
 
@@ -50,7 +50,7 @@ class ConfReader {
   explicit ConfReader(std::string directory) : directory_(std::move(directory)) {}
 
   bool read(const std::string& path, int depth = 0) {
-    const auto text = read_file(AT_FDCWD, path, k_max_bytes);
+    const auto text = read_file(AT_FDCWD, path, k_max_conf_bytes);
     if (!text) return false;
     std::string line;
     for (std::string_view rest = *text; !rest.empty();) {

@@ -14,7 +14,7 @@ using Texts = std::vector<std::string>;
 
 constexpr std::size_t k_none = std::string_view::npos;
 constexpr std::size_t k_max_bytes = std::size_t{4} << 20U;  // of all texts of one glob
-constexpr std::size_t k_max_depth = 16;                     // of braces in braces
+constexpr std::size_t k_max_brace_depth = 16;               // of braces in braces
 constexpr std::size_t k_max_digits = 15;
 constexpr std::string_view k_dots = "..";
 
@@ -27,7 +27,7 @@ struct Group {
 Group group_at(std::string_view text, std::size_t at) {
   Group group;
   std::size_t depth = 0;
-  for (std::size_t i = at; i < text.size() && depth <= k_max_depth; ++i) {
+  for (std::size_t i = at; i < text.size() && depth <= k_max_brace_depth; ++i) {
     if (text[i] == '\\') {
       ++i;
     } else if (text[i] == '{') {

@@ -80,6 +80,10 @@ std::string human_count(std::uint64_t count) {
   return text;
 }
 
+std::string counted(std::uint64_t count, std::string_view one, std::string_view several) {
+  return human_count(count) + " " + std::string(count == 1 ? one : several);
+}
+
 std::string human_duration(std::uint64_t milliseconds) {
   if (milliseconds < 59'950) return formatted("%.1f s", static_cast<double>(milliseconds) / 1000);
   const auto seconds = static_cast<unsigned long>((milliseconds + 500) / 1000);
@@ -134,6 +138,22 @@ std::string shell_word(const std::string& text) {
       word += c;
   }
   return word + "'";
+}
+
+std::string joined(const std::vector<std::string>& names, std::string_view separator) {
+  std::string text;
+  for (const std::string& name : names) {
+    if (!text.empty()) text += separator;
+    text += name;
+  }
+  return text;
+}
+
+std::string quoted_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names)
+    text += (text.empty() ? "'" : ", '") + printable(name) + "'";
+  return text;
 }
 
 std::string last_part(const std::string& path) {

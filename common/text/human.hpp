@@ -6,14 +6,19 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace nodestage {
+
+inline constexpr std::uint64_t k_mebibyte = 1ULL << 20;
 
 // Returns "0 B", "1023 B", "1.5 KiB", "12.0 GiB".
 std::string human_bytes(std::uint64_t bytes, int decimals = 1);
 // Returns both with enough decimals to show that they differ: "1.002 GiB", "1.000 GiB".
 std::pair<std::string, std::string> human_bytes_apart(std::uint64_t one, std::uint64_t other);
 std::string human_count(std::uint64_t count);  // "1,234,567"
+// Returns "1 file", or "1,234 files".
+std::string counted(std::uint64_t count, std::string_view one, std::string_view several);
 std::string human_duration(
     std::uint64_t milliseconds);  // "0.4 s", "12.3 s", "3 min 05 s", "2 h 03 min"
 // Returns "about 12 s", or "less than a second".
@@ -27,6 +32,11 @@ std::string printable(std::string_view text, Newlines newlines = Newlines::escap
 
 // Quotes printable text, if needed, so that a shell reads it as one word.
 std::string shell_word(const std::string& text);
+
+// Returns "a,b".
+std::string joined(const std::vector<std::string>& names, std::string_view separator);
+// Returns "'a', 'b'", made printable.
+std::string quoted_names(const std::vector<std::string>& names);
 
 // Returns the last part of a path, without trailing slashes.
 std::string last_part(const std::string& path);

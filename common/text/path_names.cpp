@@ -71,6 +71,12 @@ bool is_path_below(std::string_view path) {
   return names_something;
 }
 
+bool is_below(std::string_view path, std::string_view directory) {
+  while (directory.ends_with('/')) directory.remove_suffix(1);
+  return path.starts_with(directory) &&
+         (path.size() == directory.size() || path[directory.size()] == '/');
+}
+
 bool is_venv_path(std::string_view path) {
   return std::all_of(path.begin(), path.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);

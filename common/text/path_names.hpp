@@ -37,6 +37,10 @@ std::size_t start_of_glob(std::string_view path);
 // and one that starts with ".nodestage".
 bool is_path_below(std::string_view path);
 
+// Returns whether `path` is the directory or below it. Both are absolute and normal, but for
+// slashes that end the directory.
+bool is_below(std::string_view path, std::string_view directory);
+
 // Returns whether a virtual environment can be at `path`: the path goes into scripts of many shells
 // and into PATH, so it must not contain quotes, '$', '\\', '`', ':' or control characters.
 bool is_venv_path(std::string_view path);

@@ -21,7 +21,6 @@
 namespace nodestage {
 namespace {
 
-constexpr int k_directory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 constexpr off_t k_small_file = off_t{1} << 20;  // is removed at once
 
 Result<Fd> make_private(int dir_fd, const std::string& name, std::uint32_t owner) {

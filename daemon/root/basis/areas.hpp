@@ -21,6 +21,8 @@
 // reads what a user wrote.
 #pragma once
 
+#include <fcntl.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -34,6 +36,9 @@
 #include "daemon/root/basis/user_locks.hpp"
 
 namespace nodestage {
+
+// How a directory of these is opened: never through a link.
+inline constexpr int k_directory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 
 struct JobKey {
   std::uint32_t job = 0;

@@ -15,7 +15,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::chrono::seconds k_limit{3600};
+constexpr std::chrono::seconds k_removal_limit{3600};
 
 // Returns what is wrong with a tree that was last changed at `before` when it was published.
 std::string fault_in(const WorkerStatus& status, ChangeTime before, const WorkerEnd& end) {
@@ -61,8 +61,8 @@ bool Comparisons::start(const CacheEntry& entry) {
   order.gid = entry.gid;
   start.order = order;
   const auto id =
-      workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids}, {.run = k_limit},
-                     Subject{{}, entry.uid, "compare", entry.name},
+      workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids},
+                     {.run = k_removal_limit}, Subject{{}, entry.uid, "compare", entry.name},
                      [this, name = entry.name, uid = entry.uid, before = entry.changed, status](
                          const WorkerEnd& end) { ended(name, uid, before, status->get(), end); });
   if (!id) on_result_(entry.name, entry.changed, "it could not be looked at: " + id.error().what);
@@ -79,7 +79,7 @@ void Comparisons::ended(const std::string& name, std::uint32_t uid, ChangeTime b
 
 namespace {
 
-constexpr std::chrono::seconds k_look{1};
+constexpr std::chrono::seconds k_sweep_interval{1};
 constexpr std::chrono::milliseconds k_longest_tick{50};
 constexpr std::size_t k_most_of_one_user = 1000;
 constexpr std::chrono::seconds k_patience{30};  // with what is removed and may not get done
@@ -354,7 +354,7 @@ bool Cache::make_room_of(std::uint32_t uid) {
 // While there is an entry, the disk is looked at: a job that runs can fill it.
 void Cache::look_after() {
   if (timer_ || entries_.empty()) return;
-  timer_ = at_.loop.after(k_look, [this] {
+  timer_ = at_.loop.after(k_sweep_interval, [this] {
     timer_.reset();
     look();
     look_after();

@@ -50,7 +50,7 @@ static void each_field(Is<CacheEntry> auto& entry, auto field) {
 
 namespace {
 
-constexpr int k_version = 1;
+constexpr int k_record_version = 1;
 
 bool is_key(std::string_view text) {
   return text.size() == k_share_key_bytes &&
@@ -86,7 +86,7 @@ bool is_tree_name(std::string_view name) {
 
 std::string encode_entry(const CacheEntry& entry) {
   auto json = to_json_record(entry);
-  json["version"] = k_version;
+  json["version"] = k_record_version;
   json["entry"] = entry.name;
   return json.dump(1);
 }
@@ -97,7 +97,7 @@ Result<CacheEntry> decode_entry(std::string_view text) {
   JsonFields fields(json);
   int version = 0;
   fields.read("version", version);
-  if (fields.status() && version != k_version) return Error{EINVAL, "is of another version"};
+  if (fields.status() && version != k_record_version) return Error{EINVAL, "is of another version"};
   CacheEntry entry;
   // Records of 0.1.0's first builds have not the last four.
   fields.read_record(entry, [](std::string_view field) {
@@ -112,7 +112,6 @@ Result<CacheEntry> decode_entry(std::string_view text) {
 
 namespace {
 
-constexpr int k_directory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 constexpr const char* k_record = ".record";
 constexpr const char* k_draft = ".draft";
 constexpr const char* k_work = ".work";

@@ -8,7 +8,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::chrono::seconds k_look{5};
+constexpr std::chrono::seconds k_metrics_interval{5};
 constexpr std::chrono::seconds k_oldest{60};
 
 }  // namespace
@@ -25,7 +25,7 @@ void MetricsFile::settings_changed() {
 }
 
 void MetricsFile::look() {
-  timer_ = loop_.after(k_look, [this] { look(); });
+  timer_ = loop_.after(k_metrics_interval, [this] { look(); });
   const MetricsText text = metrics_text(source_());
   if (text.own != written_ || Clock::now() - written_at_ >= k_oldest) write(text);
 }

@@ -12,7 +12,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::chrono::seconds k_limit{600};
+constexpr std::chrono::seconds k_measure_limit{600};
 constexpr std::uint64_t k_first_pause_s = 60;
 constexpr std::uint64_t k_most_pause_s = 3600;
 constexpr std::uint64_t k_again_s = 3600;
@@ -57,7 +57,7 @@ Turns::Begun Measurements::start(const JobKey& key) {
   order.directory_fd = tree->get();
   JobWorkers::Bounds bounds = workers_.bounds(*record, WorkerTask::measure);
   bounds.resources.cpus = 1;
-  bounds.limits.run = k_limit;
+  bounds.limits.run = k_measure_limit;
   const Status started =
       workers_.start(*record, order, bounds,
                      [this, uid = record->begin.uid](const JobKey& ended, const WorkerEnd& end) {

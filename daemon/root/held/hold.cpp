@@ -9,7 +9,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::uint64_t k_day_s = 86'400;
 // 2023: a node whose clock shows less has booted without one, and gets the time soon.
 constexpr std::uint64_t k_clock_floor = 1'672'531'200;
 constexpr std::size_t k_most_reasons = 16;

@@ -75,9 +75,9 @@ void TimeLimits::take(const JobKey& key, const std::string& asked, const JobLimi
 
 namespace {
 
-constexpr std::chrono::seconds k_first_pause{1};
+constexpr std::chrono::seconds k_credit_pause{1};
 constexpr std::size_t k_most_looks = 1000;
-constexpr unsigned k_most_doublings = 8;  // about four minutes
+constexpr unsigned k_credit_doublings = 8;  // about four minutes
 
 std::uint64_t rounded_up(std::uint64_t milliseconds) { return (milliseconds + 999) / 1000; }
 
@@ -297,7 +297,7 @@ void Credits::ask_raise(const JobRecord& record, const JobLimit& limit, std::uin
 void Credits::try_later(const JobKey& key, const std::string& why) {
   const JobRecord* record = table_.find(key);
   if (record == nullptr) return;
-  const auto pause = k_first_pause * (1U << std::min(accounts_[key].tries++, k_most_doublings));
+  const auto pause = k_credit_pause * (1U << std::min(accounts_[key].tries++, k_credit_doublings));
   log::info(about(*record), "its time limit is looked at again in {} s: {}", pause.count(), why);
   queue(key, pause);
 }

@@ -18,7 +18,7 @@ constexpr std::uint64_t k_answer_margin_s = 60;
 constexpr std::chrono::seconds k_reporting_wait{10};
 // Until what could not be moved to the trash is moved again.
 constexpr std::chrono::seconds k_first_retry{2};
-constexpr std::chrono::seconds k_pause{60};
+constexpr std::chrono::seconds k_end_pause{60};
 
 }  // namespace
 
@@ -267,7 +267,7 @@ void Ending::remove_again() {
       any_left = true;
   }
   for (const JobKey& key : moved) at_.events.done(key, Fact::removed);
-  if (any_left) remove_again_after(k_pause);
+  if (any_left) remove_again_after(k_end_pause);
 }
 
 void Ending::remove_again_after(std::chrono::seconds pause) {

@@ -11,7 +11,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::chrono::milliseconds k_status_age{200};
+constexpr std::chrono::milliseconds k_view_age{200};
 
 bool may_see(std::uint32_t uid, const JobRecord& record) {
   return uid == 0 || uid == record.begin.uid;
@@ -122,7 +122,7 @@ std::vector<std::string> JobViews::reports(std::uint32_t wanted, std::uint32_t u
 const std::vector<StatusItem>& JobViews::items_of(const JobKey& key, WorkerTask task) {
   Seen& seen = seen_[key];
   const auto now = at_.loop.now();
-  if (seen.task != task || now - seen.at >= k_status_age)
+  if (seen.task != task || now - seen.at >= k_view_age)
     seen = {now, task, status_items(at_.files.status(key, task), task)};
   return seen.items;
 }

@@ -13,7 +13,7 @@ namespace {
 
 // The first node's prolog can be the last.
 constexpr std::chrono::seconds k_age{300};
-constexpr std::size_t k_max_bytes = 16 << 20;
+constexpr std::size_t k_max_reports_bytes = 16 << 20;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ void EarlyNotes::keep(const PeerNote& note) {
   Early& kept = notes_[from];
   if (kept.note.sequence >= note.sequence) return;
   bytes_ -= kept.bytes;
-  if (bytes_ + bytes > k_max_bytes) {
+  if (bytes_ + bytes > k_max_reports_bytes) {
     notes_.erase(from);
     return;
   }
@@ -113,7 +113,7 @@ std::string why_first_is_silent(const Begin& begin, const std::string& fault,
 namespace {
 
 // How often a job with an open verdict is looked at.
-constexpr std::chrono::milliseconds k_pulse{250};
+constexpr std::chrono::milliseconds k_talk_pulse{250};
 constexpr std::chrono::seconds k_pulse_when_off{10};
 // A note that was not taken is sent again after 1 to 2 seconds.
 constexpr std::chrono::milliseconds k_resend{1000};
@@ -146,7 +146,7 @@ void PeerTalk::pulse(const JobKey& key) {
   JobRecord* record = at_.table.find(key);
   if (record == nullptr || record->verdict != Verdict::open || record->ended) return;
   const bool off = at_.peers.off().has_value();
-  at_.loop.after(off ? k_pulse_when_off : k_pulse, [this, key] { pulse(key); });
+  at_.loop.after(off ? k_pulse_when_off : k_talk_pulse, [this, key] { pulse(key); });
   if (off) return;
   at_.staging.look(*record);
   record = at_.table.find(key);

@@ -105,7 +105,7 @@ namespace {
 
 constexpr std::uint32_t k_smallest_interval_ms = 100;
 constexpr std::uint64_t k_waiter_share_ms = 10;
-constexpr int k_answers_at_once = 32;
+constexpr int k_waits_at_once = 32;
 
 }  // namespace
 
@@ -175,7 +175,7 @@ void Waiting::answer(const JobKey& key) {
     if (record == nullptr || waiter == nullptr) continue;
     const Word word = word_for(*record, waiter->scope);
     if (word == Word::not_yet || (word == Word::ready && waiter->names)) continue;
-    if (answered_now++ == k_answers_at_once) return answer_later(key);
+    if (answered_now++ == k_waits_at_once) return answer_later(key);
     at_.loop.cancel(waiter->timer);
     const Waiter answered = std::move(*waiter);
     remove(key, ticket);
@@ -334,16 +334,12 @@ std::string Waiting::others_text(const JobRecord& record, WaitScope scope,
 
 namespace {
 
-constexpr std::size_t k_max_list_bytes = 16 * 1024;  // two of them go into one message
+constexpr std::size_t k_max_names_bytes = 16 * 1024;  // two of them go into one message
 
-Refused unknown_names(const std::vector<std::string>& unknown, const WorkerStatus& status) {
-  std::string text;
-  for (const std::string& name : unknown)
-    text += (text.empty() ? "'" : ", '") + printable(name) + "'";
-  text = shortened(text, k_max_list_bytes);
-  const std::string known = shortened(dataset_names(status), k_max_list_bytes);
+Refused unknown_datasets(const std::vector<std::string>& unknown, const WorkerStatus& status) {
+  const std::string known = shortened(dataset_names(status), k_max_names_bytes);
   return {RefusalReason::unknown_name,
-          "the job has no dataset " + text +
+          "the job has no dataset " + shortened(quoted_names(unknown), k_max_names_bytes) +
               (known.empty() ? "; it has none at all" : "; those it has: " + known)};
 }
 
@@ -365,7 +361,7 @@ std::optional<Message> Waiting::word_on(const JobRecord& record,
   const Awaited awaited = choose_awaited(status, names, at_.files.path(record));
   if (!awaited.unknown.empty()) {
     if (!is_ready) return {};
-    return unknown_names(awaited.unknown, status);
+    return unknown_datasets(awaited.unknown, status);
   }
   std::string fault;
   if (is_lost) {

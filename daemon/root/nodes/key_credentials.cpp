@@ -25,7 +25,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_max_file_bytes = 1 << 20;
+constexpr std::size_t k_max_key_bytes = 1 << 20;
 constexpr std::chrono::seconds k_read_wait{10};
 constexpr std::size_t k_least_key_bytes = 16;  // as Slurm demands of each in a list
 constexpr std::string_view k_secret_label = "nodestage note key 1";
@@ -89,7 +89,7 @@ Result<KeyFile> read_key_file(const Place& place) {
   if (!place.is_slurms && (info.st_uid != 0 || (info.st_mode & S_IRWXG) != 0))
     return Error{EPERM, path + " is a key that others than root can use or change",
                  "Make it root's alone: chown root " + path + "; chmod 600 " + path};
-  TRY_ASSIGN(std::string bytes, read_all(fd.get(), k_max_file_bytes));
+  TRY_ASSIGN(std::string bytes, read_all(fd.get(), k_max_key_bytes));
   return KeyFile{path, std::move(bytes), place.is_list};
 }
 

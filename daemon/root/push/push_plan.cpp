@@ -104,12 +104,9 @@ std::string name_in_record(const std::string& name) {
   return shortened(name, sizeof ItemRecord{}.source - 1);
 }
 
-Refused unknown_names(const std::vector<std::string>& unknown, const WorkerStatus& status) {
-  std::string text;
-  for (const std::string& name : unknown)
-    text += (text.empty() ? "'" : ", '") + printable(name) + "'";
+Refused unknown_outputs(const std::vector<std::string>& unknown, const WorkerStatus& status) {
   return {RefusalReason::unknown_name,
-          "the job has no output " + shortened(text, k_max_list_bytes) +
+          "the job has no output " + shortened(quoted_names(unknown), k_max_list_bytes) +
               "; the sources of its --stage-out: " + list_of_outputs(status)};
 }
 
@@ -155,7 +152,7 @@ Message answer_to(const std::vector<std::string>& names, const WorkerStatus& sta
     else
       unknown.push_back(name);
   }
-  if (!unknown.empty()) return unknown_names(unknown, status);
+  if (!unknown.empty()) return unknown_outputs(unknown, status);
   WorkerStatus asked;
   bool has_failed = false;
   for (const ItemRecord& item : status.items) {

@@ -46,10 +46,10 @@ Result<ChainPlace> RelayChains::join(const RelayLink& link, std::uint64_t longes
 
 namespace {
 
-constexpr std::chrono::milliseconds k_pulse{20};
+constexpr std::chrono::milliseconds k_relay_pulse{20};
 constexpr int k_asks = 5;  // in the time in which an answer must come
 // For so long, nodes that are to be welcomed are gathered: all of them share one credential.
-constexpr std::chrono::milliseconds k_gather{10};
+constexpr std::chrono::milliseconds k_gather_grants{10};
 
 // Sealed, so that neither worker can cut off what the other has mapped.
 Result<Fd> make_board() {
@@ -154,7 +154,7 @@ void Relays::pulse(const JobKey& key) {
     job.asked = now;
     is_on_first_node(*record) ? join_here(*record, job) : join(*record, job);
   }
-  at_.loop.after(k_pulse, [this, key] { pulse(key); });
+  at_.loop.after(k_relay_pulse, [this, key] { pulse(key); });
 }
 
 void Relays::join(const JobRecord& record, Job& job) {
@@ -177,7 +177,7 @@ void Relays::heard(const JobRecord& record, const std::string& from, const NodeN
   const JobKey key = record.key();
   Job& job = jobs_[key];
   if (job.chains.has(from)) return;
-  if (job.to_welcome.empty()) at_.loop.after(k_gather, [this, key] { welcome(key); });
+  if (job.to_welcome.empty()) at_.loop.after(k_gather_grants, [this, key] { welcome(key); });
   job.to_welcome.insert(from);
 }
 

@@ -8,14 +8,14 @@
 namespace nodestage {
 namespace {
 
-constexpr std::uint64_t k_day = 24 * 60;
+constexpr std::uint64_t k_day_minutes = 24 * 60;
 
 std::optional<std::uint32_t> number_of(std::string_view text) {
   return parse_number<std::uint32_t>(text);
 }
 
 // Returns the parts of "02:03:04"; empty when one is not a number.
-std::vector<std::uint64_t> parts_of(std::string_view text) {
+std::vector<std::uint64_t> parts_of_time(std::string_view text) {
   std::vector<std::uint64_t> parts;
   for (;;) {
     const std::size_t colon = text.find(':');
@@ -96,12 +96,12 @@ std::optional<std::uint32_t> parse_minutes(std::string_view text) {
   const std::size_t dash = text.find('-');
   if (dash != std::string_view::npos) {
     const auto days = number_of(text.substr(0, dash));
-    auto parts = parts_of(text.substr(dash + 1));  // hours, minutes, seconds
+    auto parts = parts_of_time(text.substr(dash + 1));  // hours, minutes, seconds
     if (!days || parts.empty() || parts.size() > 3) return {};
     parts.resize(3);
-    return bounded(*days * k_day + parts[0] * 60 + parts[1]);
+    return bounded(*days * k_day_minutes + parts[0] * 60 + parts[1]);
   }
-  const auto parts = parts_of(text);
+  const auto parts = parts_of_time(text);
   if (parts.size() == 1 || parts.size() == 2) return bounded(parts[0]);
   if (parts.size() == 3) return bounded(parts[0] * 60 + parts[1]);
   return {};

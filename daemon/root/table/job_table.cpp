@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/os/wall_clock.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/root/basis/log.hpp"
@@ -13,7 +14,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::uint64_t k_day_s = 86'400;
 constexpr std::size_t k_times = 3;  // of the hint
 // Less saved is not worth a hint.
 constexpr std::uint64_t k_least_bytes = 1ULL << 30;

@@ -17,8 +17,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::uint64_t k_day = 86'400;
-
 // Returns nothing for a name that is not a record's.
 std::optional<std::pair<JobKey, std::uint32_t>> parse_name(std::string_view name) {
   std::uint32_t numbers[3] = {};
@@ -71,7 +69,7 @@ Records::Entries::iterator Records::remove(Entries::iterator entry) {
 }
 
 bool Records::is_too_old(const Entry& entry) const {
-  return entry.written + config_.records.days * k_day < wall_s();
+  return entry.written + config_.records.days * k_day_s < wall_s();
 }
 
 void Records::trim() {

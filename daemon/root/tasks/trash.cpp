@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::size_t k_most_removers = 8;
 constexpr int k_most_tries = 64;  // of one sweep: others want the loop, too
-constexpr std::chrono::seconds k_pause{60};
-constexpr std::chrono::seconds k_first_pause{2};
+constexpr std::chrono::seconds k_pause_of_all{60};
+constexpr std::chrono::seconds k_pause_of_one{2};
 // Of a remover with the rights of its owner, who can stop it (SIGSTOP).
 constexpr Workers::Limits k_owner_limits{.run = std::chrono::minutes(30),
                                          .idle = std::chrono::minutes(1)};
@@ -61,7 +61,7 @@ void Trash::take_turn(std::uint32_t uid) {
 // there, which its epilog detaches at this moment.
 void Trash::give_up(const TrashEntry& entry, const std::string& why) {
   if (failed_.insert(entry.name).second) {
-    loop_.after(k_first_pause, [this, entry] {
+    loop_.after(k_pause_of_one, [this, entry] {
       await_turn(entry);
       sweep();
     });
@@ -71,7 +71,7 @@ void Trash::give_up(const TrashEntry& entry, const std::string& why) {
     log::error("trash {}: cannot be removed, and is tried again: {}", entry.name, why);
   given_up_.push_back(entry);
   if (std::exchange(is_pausing_, true)) return;
-  loop_.after(k_pause, [this] {
+  loop_.after(k_pause_of_all, [this] {
     is_pausing_ = false;
     look_again();
   });

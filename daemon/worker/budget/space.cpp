@@ -15,7 +15,6 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::milliseconds k_poll{10};
-constexpr std::uint64_t k_mebibyte = 1024 * 1024;
 constexpr std::uint64_t k_report_bytes = k_mebibyte;
 constexpr std::uint64_t k_check_bytes = 64 * k_mebibyte;
 // If an item takes more than expected, more is requested in steps of at least this.
@@ -154,7 +153,7 @@ void Allowance::set_limit(const Amount& limit) {
 
 namespace {
 
-constexpr std::uint64_t k_block = 4096;
+constexpr std::uint64_t k_space_block = 4096;
 struct Advice {
   std::string_view room;   // the disk is too small or full
   std::string_view quota;  // the user's quota on it is used up
@@ -213,15 +212,15 @@ std::string inodes_text(const std::string& node, const Amount& need, const Space
 }  // namespace
 
 std::uint64_t in_blocks(std::uint64_t bytes) {
-  return more(bytes, k_block - 1) / k_block * k_block;
+  return more(bytes, k_space_block - 1) / k_space_block * k_space_block;
 }
 
 std::uint64_t BlockCount::add(std::uint64_t offset, std::uint64_t size) {
   if (size == 0) return 0;
-  const std::uint64_t begin = offset / k_block * k_block;
-  const bool is_shared = begin + k_block == end_;
+  const std::uint64_t begin = offset / k_space_block * k_space_block;
+  const bool is_shared = begin + k_space_block == end_;
   end_ = in_blocks(offset + size);
-  return end_ - begin - (is_shared ? k_block : 0);
+  return end_ - begin - (is_shared ? k_space_block : 0);
 }
 
 Status Space::will_write(std::uint64_t bytes) {
@@ -292,7 +291,7 @@ Error too_little_memory(const std::string& subject, const std::string& node, std
   const std::string left =
       free < share.most ? ", of which " + human_bytes(free) + " are left there" : "";
   const std::uint64_t wanted = more(need, less(share.most, free));
-  const std::uint64_t least = wanted / share.percent * 100 + k_block * 100;
+  const std::uint64_t least = wanted / share.percent * 100 + k_space_block * 100;
   const std::uint64_t mebibytes = (least >> 20) + 1;
   return fault(ENOSPC, subject + " " + human_bytes(need) + " of memory, but " + limit + left,
                "Ask for more memory (--mem=" + std::to_string(mebibytes) +

@@ -32,12 +32,12 @@ Error copy_fault(const Space& space, std::string_view source, int code) {
                      shown(source) + ": ");
 }
 
-constexpr std::size_t k_block_bytes = std::size_t{1024} * 1024;
+constexpr std::size_t k_copy_block_bytes = std::size_t{1024} * 1024;
 constexpr std::uint64_t k_kernel_bytes = 8ULL * 1024 * 1024;
 constexpr std::uint64_t k_small_bytes = 256ULL * 1024;  // read and write are faster
 
 // One per thread, for all its files.
-thread_local std::vector<std::byte> block;
+thread_local std::vector<std::byte> thread_block;
 
 class Copy {
  public:
@@ -106,9 +106,9 @@ class Copy {
   }
 
   Result<std::uint64_t> copy_relayed(DataRange range) {
-    const std::size_t wanted = std::min<std::uint64_t>(k_block_bytes, range.end - range.begin);
-    block.resize(std::max(block.size(), wanted));
-    const std::span<std::byte> into(block.data(), wanted);
+    const std::size_t wanted = std::min<std::uint64_t>(k_copy_block_bytes, range.end - range.begin);
+    thread_block.resize(std::max(thread_block.size(), wanted));
+    const std::span<std::byte> into(thread_block.data(), wanted);
     TRY_ASSIGN(const std::size_t bytes, from_.relayed->read_at(range.begin, into));
     if (bytes == 0) return read_fault(0);
     const Status written = write_at(to_, range.begin, into.first(bytes));
@@ -129,14 +129,15 @@ class Copy {
   }
 
   Result<std::uint64_t> copy_block(DataRange range) {
-    const std::size_t wanted = std::min<std::uint64_t>(k_block_bytes, range.end - range.begin);
-    block.resize(std::max(block.size(), wanted));
+    const std::size_t wanted = std::min<std::uint64_t>(k_copy_block_bytes, range.end - range.begin);
+    thread_block.resize(std::max(thread_block.size(), wanted));
     const auto asked = SourcePace::Clock::now();
-    const ssize_t count = ::pread(from_.fd, block.data(), wanted, static_cast<off_t>(range.begin));
+    const ssize_t count =
+        ::pread(from_.fd, thread_block.data(), wanted, static_cast<off_t>(range.begin));
     if (count < 0 && errno == EINTR) return std::uint64_t{0};
     if (count <= 0) return read_fault(count == 0 ? 0 : errno);
     if (from_.pace != nullptr) from_.pace->add(asked, static_cast<std::uint64_t>(count));
-    const Bytes data = Bytes(block).first(static_cast<std::size_t>(count));
+    const Bytes data = Bytes(thread_block).first(static_cast<std::size_t>(count));
     const Status written = write_at(to_, range.begin, data);
     if (!written) return write_fault(written.error().code);
     return static_cast<std::uint64_t>(count);
@@ -163,7 +164,7 @@ class Copy {
 
 Result<bool> share_blocks(const FileToCopy& from, int to, Meter& meter) {
   const auto size = static_cast<std::uint64_t>(from.info.st_size);
-  if (size <= k_block_bytes || from.relayed != nullptr || ::ioctl(to, FICLONE, from.fd) != 0)
+  if (size <= k_copy_block_bytes || from.relayed != nullptr || ::ioctl(to, FICLONE, from.fd) != 0)
     return false;
   TRY(meter.count_read(size));
   meter.bytes_written += size;

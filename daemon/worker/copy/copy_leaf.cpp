@@ -15,7 +15,7 @@ namespace nodestage {
 namespace {
 
 // Parts of this size keep all threads busy with one file. Files below two parts are one.
-constexpr std::uint64_t k_part_bytes = 16ULL * 1024 * 1024;
+constexpr std::uint64_t k_copy_part_bytes = 16ULL * 1024 * 1024;
 
 // In a tree with many files that are being written, most are read again at once.
 constexpr unsigned k_most_waits = 16;
@@ -205,7 +205,7 @@ Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct
   TRY_ASSIGN(const bool is_shared, share_blocks(source, file.to.get(), way_.meter));
   if (is_shared) return end_file(file, Read::whole, at.thread);
   const auto size = static_cast<std::uint64_t>(info.st_size);
-  if (size < 2 * k_part_bytes) {
+  if (size < 2 * k_copy_part_bytes) {
     TRY_ASSIGN(const Read read, read_range(file, {0, size}, at.thread));
     return end_file(file, read, at.thread);
   }
@@ -225,11 +225,11 @@ Result<CopyLeaf::Read> CopyLeaf::read_range(const OpenFile& file, DataRange rang
 // Adds the parts; the first is taken first.
 void CopyLeaf::add_parts(At& at, OpenFile file) {
   const auto size = static_cast<std::uint64_t>(file.info.st_size);
-  const std::uint64_t count = (size + k_part_bytes - 1) / k_part_bytes;
+  const std::uint64_t count = (size + k_copy_part_bytes - 1) / k_copy_part_bytes;
   CopiedDirectories::begin_part(file.directory);
   const std::shared_ptr<LargeFile> large(new LargeFile{std::move(file), count, false});
   for (std::uint64_t i = count; i-- > 0;) {
-    const DataRange range{i * k_part_bytes, std::min(size, (i + 1) * k_part_bytes)};
+    const DataRange range{i * k_copy_part_bytes, std::min(size, (i + 1) * k_copy_part_bytes)};
     at.tasks.push_back(std::make_unique<PartTask>(*this, large, range));
   }
 }

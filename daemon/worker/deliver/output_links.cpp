@@ -14,7 +14,7 @@
 namespace nodestage {
 namespace {
 
-using Kind = JobPlace::Kind;
+using PlaceKind = JobPlace::Kind;
 
 // `path`, which lies in `from`, as it lies in `to`.
 std::string moved(const std::string& path, const std::string& from, const std::string& to) {
@@ -78,7 +78,7 @@ void OutputLinks::add(const std::string& source, const std::string& target) {
 std::optional<std::string> OutputLinks::copy_of(const JobPlace& place) const {
   const auto found = targets_.nearest(place.path);
   if (!found || place.path.empty()) return {};
-  const bool may_be_left_out = place.kind == Kind::there && partial_.count(found->path) > 0;
+  const bool may_be_left_out = place.kind == PlaceKind::there && partial_.count(found->path) > 0;
   if (may_be_left_out && leaves_out_ && leaves_out_(place.path, place.info)) return {};
   return moved(place.path, found->path, found->value);
 }
@@ -122,25 +122,25 @@ Result<LinkFate> OutputLinks::relative(const SourceEntry& link, const std::strin
   if (may_stay && stays_below(link.dir_fd, text)) return LinkFate{};
   TRY_ASSIGN(JobPlace place, find({text, LastLink::keep, directory, root}));
   const bool stays = place.is_kept && may_stay;
-  const bool is_nowhere = place.kind != Kind::there && place.links == 0;
+  const bool is_nowhere = place.kind != PlaceKind::there && place.links == 0;
   if (stays || is_nowhere) return LinkFate{LinkFate::Way::as_it_is, "", std::move(place)};
   return of_place(std::move(place), target);
 }
 
 // `place`: with the last link kept, in case that is delivered, too.
 Result<LinkFate> OutputLinks::of_place(JobPlace place, const std::string& target) const {
-  const bool is_link = place.kind == Kind::there && S_ISLNK(place.info.st_mode);
+  const bool is_link = place.kind == PlaceKind::there && S_ISLNK(place.info.st_mode);
   if (!is_link || copy_of(place)) return fate_of(std::move(place), target);
   TRY_ASSIGN(JobPlace behind, find({place.path}));
   return fate_of(std::move(behind), target);
 }
 
 LinkFate OutputLinks::fate_of(JobPlace place, const std::string& target) const {
-  if (place.kind == Kind::outside) return with_text(place.path, {});
+  if (place.kind == PlaceKind::outside) return with_text(place.path, {});
   if (const auto copy = copy_of(place))
     return with_text(relative_text(target, *copy), std::move(place));
   const bool is_kept = S_ISDIR(place.info.st_mode) || S_ISREG(place.info.st_mode);
-  if (place.kind == Kind::missing || is_hidden(place.path) || !is_kept) return {};
+  if (place.kind == PlaceKind::missing || is_hidden(place.path) || !is_kept) return {};
   if (S_ISDIR(place.info.st_mode) && is_around(place.path, target))
     return {LinkFate::Way::loop, "", std::move(place)};
   return delivered(std::move(place));
@@ -169,9 +169,9 @@ LeftOut OutputLinks::left_out(const LinkFate& fate, const std::string& target) c
 }
 
 std::optional<LinkFate> OutputLinks::directory_of(const LinkFate& fate) const {
-  if (!fate.place || fate.place->kind != Kind::there) return {};
+  if (!fate.place || fate.place->kind != PlaceKind::there) return {};
   auto place = tree_.find({fate.place->path});
-  if (!place || place->kind != Kind::there || !S_ISDIR(place->info.st_mode)) return {};
+  if (!place || place->kind != PlaceKind::there || !S_ISDIR(place->info.st_mode)) return {};
   LinkFate whole = delivered(std::move(*place));
   if (whole.way != LinkFate::Way::instead) return {};
   return whole;

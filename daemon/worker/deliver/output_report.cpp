@@ -49,10 +49,6 @@ void append_sentence(std::string& text, std::string_view sentence) {
   text += sentence;
 }
 
-std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
-  return human_count(count) + " " + std::string(count == 1 ? one : many);
-}
-
 }  // namespace
 
 OutputReport::OutputReport(int status_fd, std::size_t index, const OutputItem& item,

@@ -21,7 +21,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_block_bytes = 1 << 20;
+constexpr std::size_t k_pack_block_bytes = 1 << 20;
 
 // libarchive takes names to be in the charset of the thread's locale. It converts them to UTF-8
 // where a format has that, and says in a zip that they are so. Without a charset, it does neither.
@@ -103,7 +103,7 @@ Status Pack::open(int fd, const std::string& suffix, unsigned threads) {
   const Container container = name == nullptr ? Container::tar : name->container;
   const Coding coding = name == nullptr ? Coding::plain : name->coding;
   is_tar_ = container == Container::tar;
-  block_.resize(k_block_bytes);
+  block_.resize(k_pack_block_bytes);
   TRY(fault(::archive_write_set_format_by_name(archive_, row_of(container).packed_as.data())));
   if (coding != Coding::plain) {
     TRY(fault(::archive_write_add_filter_by_name(archive_, row_of(coding).name.data())));
@@ -111,7 +111,7 @@ Status Pack::open(int fd, const std::string& suffix, unsigned threads) {
     ::archive_write_set_filter_option(archive_, nullptr, "threads",
                                       std::to_string(std::max(threads, 1U)).c_str());
   }
-  ::archive_write_set_bytes_per_block(archive_, static_cast<int>(k_block_bytes));
+  ::archive_write_set_bytes_per_block(archive_, static_cast<int>(k_pack_block_bytes));
   ::archive_write_set_bytes_in_last_block(archive_, 1);
   return fault(::archive_write_open_fd(archive_, fd));
 }

@@ -266,7 +266,7 @@ Status check_own(int fd, const std::string& path) {
   return {};
 }
 
-Result<Fd> open_output(const std::string& path) {
+Result<Fd> opened_output(const std::string& path) {
   if (path.empty()) return Error{ENOENT, "the job has no output file that is known here"};
   // Nothing happens to a device by this, and the second name leads to what was looked at.
   TRY_ASSIGN(const Fd found, open_at(AT_FDCWD, path, O_PATH | O_NOFOLLOW));
@@ -327,7 +327,7 @@ std::string lines_file_name(const AppendOrder& order) {
 
 Result<Fd> open_job_output(const AppendOrder& order) {
   return order.lines_to == LinesTo::file ? open_lines_file(order)
-                                         : open_output(job_output_path(order));
+                                         : opened_output(job_output_path(order));
 }
 
 int run_append(const Result<Fd>& output, std::string_view lines) {

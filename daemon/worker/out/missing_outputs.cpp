@@ -53,9 +53,9 @@ std::optional<std::string> resolved(const JobTree& job, const std::string& path)
   return place->path;
 }
 
-class Search {
+class OutputSearch {
  public:
-  Search(const StageRequest& request, const StagedData& staged, const JobTree& job)
+  OutputSearch(const StageRequest& request, const StagedData& staged, const JobTree& job)
       : staged_(staged), job_(job) {
     for (const OutputItem& item : request.outputs) take(item.source);
   }
@@ -153,7 +153,7 @@ bool is_of_one_series(const std::string& one, const std::string& other, const st
 
 std::vector<std::string> left_results(const StageRequest& request, const StagedData& staged,
                                       const JobTree& job) {
-  return Search(request, staged, job).run();
+  return OutputSearch(request, staged, job).run();
 }
 
 std::vector<std::string> candidates(const std::vector<std::string>& left, const JobTree& job) {
@@ -197,7 +197,7 @@ bool are_logs(const std::vector<std::string>& left, const JobTree& job) {
 
 namespace {
 
-constexpr std::size_t k_names_at_a_time = 4096;
+constexpr std::size_t k_names_searched = 4096;
 constexpr std::size_t k_shown_names = 8;
 constexpr std::size_t k_shown_absent = 3;
 constexpr std::size_t k_name_width = 60;
@@ -208,8 +208,8 @@ std::vector<std::string> names_of_the_job(const JobResults& job) {
   std::vector<std::string> names;
   const auto top = open_at(job.tree.fd(), ".", O_RDONLY | O_DIRECTORY);
   for (bool is_end = !top; !is_end;) {
-    const auto some = list_directory(top->get(), k_names_at_a_time);
-    is_end = !some || some->size() < k_names_at_a_time;
+    const auto some = list_directory(top->get(), k_names_searched);
+    is_end = !some || some->size() < k_names_searched;
     for (const ListedName& listed : some ? *some : std::vector<ListedName>()) {
       const bool is_hidden = listed.name.starts_with(".nodestage");
       const bool is_staged = job.staged.meets(listed.name) &&

@@ -85,8 +85,8 @@ Error nothing_left(const std::string& source, const std::string& why, std::strin
   return fault(ENOENT, shown(source) + ": newest= has nothing to choose from: " + why, advice);
 }
 
-std::string counted(std::size_t count, const char* one, const char* several) {
-  return "(" + human_count(count) + " " + (count == 1 ? one : several) + ")";
+std::string in_brackets(std::size_t count, const char* one, const char* several) {
+  return "(" + counted(count, one, several) + ")";
 }
 
 // What a directory holds, for the fault when nothing of it can be chosen.
@@ -102,10 +102,11 @@ Error nothing_in(const std::string& path, const Held& held) {
     return nothing_left(
         path,
         "include= and exclude= leave out all that is in it " +
-            counted(held.names, "entry", "entries"),
+            in_brackets(held.names, "entry", "entries"),
         "They are compared with the names that `ls -A " + shell_word(shown(path)) + "` shows");
   return nothing_left(
-      path, "nothing in it is a file or a directory " + counted(held.wanted, "entry", "entries"),
+      path,
+      "nothing in it is a file or a directory " + in_brackets(held.wanted, "entry", "entries"),
       "Symbolic links do not count; of a glob's matches they do: " + shell_word(shown(path)) +
           "/*");
 }
@@ -182,9 +183,9 @@ Result<NewestChoice> newest_of_matches(const DatasetItem& item,
   NewestChoice choice = newest.take();
   choice.start = start_of_matches(item.source);
   if (choice.entries.empty())
-    return nothing_left(item.source,
-                        "none of its matches counts " + counted(paths.size(), "match", "matches"),
-                        "Files and directories count, unless include= and exclude= leave them out");
+    return nothing_left(
+        item.source, "none of its matches counts " + in_brackets(paths.size(), "match", "matches"),
+        "Files and directories count, unless include= and exclude= leave them out");
   return choice;
 }
 

@@ -65,10 +65,10 @@ struct PathsOfTask {
   // a directory or a file.
   static std::vector<OutputSource> forms_of(const OutputSource& source, const OutputItem& item,
                                             bool is_running) {
-    using Kind = OutputSource::Kind;
-    if (source.kind != Kind::missing) return {source};
+    using SourceKind = OutputSource::Kind;
+    if (source.kind != SourceKind::missing) return {source};
     if (!is_running) return {};
-    return {{Kind::directory, {item.source}}, {Kind::file, {item.source}}};
+    return {{SourceKind::directory, {item.source}}, {SourceKind::file, {item.source}}};
   }
 
   // Paths of the targets, with a second one for a file's target if that name leads to a directory.

@@ -23,11 +23,11 @@
 namespace nodestage {
 namespace {
 
-enum class Part : std::uint32_t { source, end, end_of_group };
+enum class AnswerPart : std::uint32_t { source, end, end_of_group };
 
 struct HandedSource {
   std::uint32_t item = 0;
-  Part part = Part::source;
+  AnswerPart part = AnswerPart::source;
 };
 
 constexpr std::size_t k_most_in_all = 1024;  // descriptors that one process takes
@@ -93,7 +93,7 @@ void take(std::map<std::uint32_t, Received>& all, const HandedSource& head, std:
           std::vector<Fd> fds, const IsOfSite& is_of_site) {
   Received& received = all[head.item];
   switch (head.part) {
-    case Part::source:
+    case AnswerPart::source:
       received.is_wrong |= received.is_complete || fds.size() != 1 || path.empty() ||
                            path.find('\0') != std::string::npos ||
                            has_source(received.item, path) ||
@@ -102,12 +102,12 @@ void take(std::map<std::uint32_t, Received>& all, const HandedSource& head, std:
       if (!received.is_wrong)
         received.item.sources.push_back({std::move(path), std::move(fds.front())});
       return;
-    case Part::end:
-    case Part::end_of_group:
+    case AnswerPart::end:
+    case AnswerPart::end_of_group:
       received.is_wrong |= received.is_complete || received.item.sources.empty() ||
-                           (head.part == Part::end && received.item.sources.size() > 1);
+                           (head.part == AnswerPart::end && received.item.sources.size() > 1);
       received.is_complete = true;
-      received.item.is_group = head.part == Part::end_of_group;
+      received.item.is_group = head.part == AnswerPart::end_of_group;
       return;
   }
   received.is_wrong = true;
@@ -121,11 +121,11 @@ std::optional<OpenedByText>& only_these() {
 }  // namespace
 
 Status hand_over(int socket, std::uint32_t item, const std::string& path, int fd) {
-  return send(socket, {item, Part::source}, path, fd);
+  return send(socket, {item, AnswerPart::source}, path, fd);
 }
 
 Status end_item(int socket, std::uint32_t item, bool is_group) {
-  return send(socket, {item, is_group ? Part::end_of_group : Part::end}, {}, -1);
+  return send(socket, {item, is_group ? AnswerPart::end_of_group : AnswerPart::end}, {}, -1);
 }
 
 Result<OpenedItems> receive_items(int socket, const IsOfSite& is_of_site,

@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // How long a wait goes on before it looks at `stop` again.
-constexpr milliseconds k_step{250};
+constexpr milliseconds k_poll_step{250};
 constexpr int k_backlog = 64;
 
 struct Endpoint {
@@ -147,11 +147,11 @@ Result<short> PeerSocket::await(short events, RelayClock::time_point until) {
     if (*stop_) return stopped();
     const auto left = std::chrono::ceil<milliseconds>(until - RelayClock::now());
     pollfd entry{fd_.get(), events, 0};
-    const auto step = std::clamp(left, milliseconds(0), k_step);
+    const auto step = std::clamp(left, milliseconds(0), k_poll_step);
     const int count = ::poll(&entry, 1, static_cast<int>(step.count()));
     if (count < 0 && errno != EINTR) return system_error("poll");
     if (count > 0) return entry.revents;
-    if (left <= k_step && count == 0) return short{0};
+    if (left <= k_poll_step && count == 0) return short{0};
   }
 }
 
@@ -177,7 +177,7 @@ Status PeerSocket::write(std::span<const std::byte> data, const std::function<St
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return system_error("the connection");
-    TRY_ASSIGN([[maybe_unused]] const short ready, await(POLLOUT, RelayClock::now() + k_step));
+    TRY_ASSIGN([[maybe_unused]] const short ready, await(POLLOUT, RelayClock::now() + k_poll_step));
     TRY(is_on());
   }
   return {};

@@ -13,8 +13,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::uint64_t k_mebibyte = 1ULL << 20;
-
 double rate_of(std::uint64_t bytes, const HeadLook& look) {
   const double elapsed = std::chrono::duration<double>(look.time).count();
   return static_cast<double>(bytes) / std::max(elapsed, 1e-9);
@@ -100,7 +98,7 @@ Result<std::optional<Upstream::Word>> Upstream::next() {
 namespace {
 
 // How long an upstream that was silent is left alone.
-constexpr std::chrono::seconds k_rest{60};
+constexpr std::chrono::seconds k_rest_of_sources{60};
 
 }  // namespace
 
@@ -242,7 +240,8 @@ void SlotFeed::try_upstream(const RelayPlan& plan) {
   // The spool's fault is not that of the other node; the next write finds it.
   if (status || is_stopped(status.error()) || is_spool_broken_) return;
   if (choice_ == RelayChoice::alone) return;
-  if (status.error().code == ETIMEDOUT) basis_.upstream_rests_until = RelayClock::now() + k_rest;
+  if (status.error().code == ETIMEDOUT)
+    basis_.upstream_rests_until = RelayClock::now() + k_rest_of_sources;
   leave("node " + plan.node + ": " + status.error().what);
   log_line("relay: " + shown(path_) + ": node '" + shown(plan.node) + "': " + status.error().what +
            "; the rest is read from the original");

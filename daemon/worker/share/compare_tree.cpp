@@ -17,10 +17,10 @@
 namespace nodestage {
 namespace {
 
-constexpr std::uint64_t k_block = 512;  // of st_blocks
+constexpr std::uint64_t k_stat_block = 512;  // of st_blocks
 
 void add(TreeState& state, const struct stat& info) {
-  const auto bytes = static_cast<std::uint64_t>(info.st_blocks) * k_block;
+  const auto bytes = static_cast<std::uint64_t>(info.st_blocks) * k_stat_block;
   // Each name of a file gets its share.
   state.bytes += S_ISDIR(info.st_mode) || info.st_nlink < 2 ? bytes : bytes / info.st_nlink;
   state.ctime = std::max(state.ctime, nanoseconds(info.st_ctim));

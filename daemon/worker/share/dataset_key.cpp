@@ -84,13 +84,13 @@ void add_source(ShareKey& key, const std::string& path, const TreeLook& tree) {
 
 namespace {
 
-constexpr std::size_t k_max_text = 4 * 1024 * 1024;
+constexpr std::size_t k_max_key_text = 4 * 1024 * 1024;
 
 // By its content. Returns false if it does not exist.
 bool add_lines(ShareKey& key, const std::string& path) {
   const auto file = open_at(AT_FDCWD, path, k_open_source);
   if (!file) return false;
-  const auto text = read_all(file->get(), k_max_text);
+  const auto text = read_all(file->get(), k_max_key_text);
   if (!text) {
     key.refuse(shown(path) + ": " + text.error().text());
     return true;

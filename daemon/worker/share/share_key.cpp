@@ -22,7 +22,7 @@ constexpr const char* k_no_file = "it is not a regular file";
 constexpr const char* k_just_changed = "it was changed less than a minute ago";
 constexpr const char* k_changed_inside = ": was changed less than a minute ago";
 constexpr std::size_t k_max_entries = 10'000;
-constexpr std::uint64_t k_max_bytes = std::uint64_t{64} * 1024 * 1024;
+constexpr std::uint64_t k_max_key_bytes = std::uint64_t{64} * 1024 * 1024;
 constexpr std::size_t k_part = std::size_t{1} << 20;
 // How many times the age at which looks can be trusted is still fresh: the tasks of an array, which
 // start one after the other, then know the same source by the same key.
@@ -140,7 +140,7 @@ void ShareKey::add_copied_file(const std::string& path, int fd) {
 
 // Exactly as many bytes as the size says, or the key would not say where they end.
 void ShareKey::add_bytes(int fd, std::uint64_t size) {
-  if (size > k_max_bytes - bytes_read_) return refuse(k_just_changed);
+  if (size > k_max_key_bytes - bytes_read_) return refuse(k_just_changed);
   bytes_read_ += size;
   add("bytes", size);
   std::vector<char> part(std::min<std::size_t>(k_part, size));

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "common/os/mounts.hpp"
+#include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
 
@@ -89,12 +90,6 @@ namespace {
 
 constexpr const char* k_not_for_all = "its file system is not one that all users see alike";
 constexpr const char* k_unreliable = "its file system does not tell reliably when a file changes";
-
-bool is_below(std::string_view path, std::string_view directory) {
-  while (directory.ends_with('/')) directory.remove_suffix(1);
-  return path.starts_with(directory) &&
-         (path.size() == directory.size() || path[directory.size()] == '/');
-}
 
 // The kernel lets no ordinary user mount these.
 constexpr std::string_view k_of_the_site[] = {"ext4",   "xfs",  "btrfs",  "zfs",

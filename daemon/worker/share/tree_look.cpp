@@ -27,9 +27,9 @@ namespace {
 
 // The number of names that are listed and handed out at a time.
 constexpr std::size_t k_listed_names = 8192;
-constexpr std::size_t k_batch_names = 64;
+constexpr std::size_t k_look_names = 64;
 // Each of these waits for one answer of the file system at a time.
-constexpr unsigned k_waiting_threads = 16;
+constexpr unsigned k_look_threads = 16;
 // 32 bytes of memory each, if they are all in one directory.
 constexpr std::uint64_t k_most_entries = 10'000'000;
 constexpr int k_open_directory = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC;
@@ -41,7 +41,7 @@ class TreeLooking {
   TreeLooking(const std::string& path, const TreeLookWay& way)
       : path_(path),
         way_(way),
-        crew_({std::max(way.threads, 1U), std::max(way.threads, k_waiting_threads)}),
+        crew_({std::max(way.threads, 1U), std::max(way.threads, k_look_threads)}),
         hands_(crew_.most()) {}
 
   Result<TreeLook> run(int fd);
@@ -232,7 +232,7 @@ TaskCrew::Tasks TreeLooking::tasks_for(LookedAt& directory, const OpenDirectory&
     add_directory(here, at->name, LookedAt::As::itself, tasks);
   for (auto at = others; at != names.end();) {
     const auto rest = static_cast<std::size_t>(names.end() - at);
-    const auto end = at + static_cast<std::ptrdiff_t>(std::min(rest, k_batch_names));
+    const auto end = at + static_cast<std::ptrdiff_t>(std::min(rest, k_look_names));
     std::vector<ListedName> batch(std::make_move_iterator(at), std::make_move_iterator(end));
     ++directory.parts;
     tasks.push_back(std::make_unique<BatchTask>(*this, directory, fd, std::move(batch)));

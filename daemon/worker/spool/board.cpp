@@ -11,10 +11,10 @@
 #include <ctime>
 #include <utility>
 
+#include "common/text/human.hpp"
+
 namespace nodestage {
 namespace {
-
-constexpr std::uint64_t k_mebibyte = 1ULL << 20;
 
 // A part that is read at once is not smaller.
 constexpr std::uint64_t k_grain = 64ULL << 10;

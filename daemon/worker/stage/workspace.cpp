@@ -20,11 +20,11 @@ namespace {
 
 constexpr const char* k_items = "items";
 constexpr const char* k_new_choice = "choice.new";
-constexpr std::size_t k_max_bytes = std::size_t{64} * 1024 * 1024;
+constexpr std::size_t k_max_choice_bytes = std::size_t{64} * 1024 * 1024;
 
 std::string choice_name(std::size_t item) { return "choice-" + std::to_string(item); }
 
-bool exists(int dir_fd, const std::string& name) {
+bool name_exists(int dir_fd, const std::string& name) {
   struct stat info {};
   return ::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -32,7 +32,7 @@ bool exists(int dir_fd, const std::string& name) {
 Error place_fault(const std::string& destination, int code) {
   const std::string where = "$SLURM_TMPDIR/" + shown(destination);
   if (code == EEXIST || code == ENOTEMPTY) {
-    return fault(code, where + ": already exists",
+    return fault(code, where + ": already name_exists",
                  "Give the dataset another destination: --stage-dataset=SOURCE:DEST");
   }
   if (code == ELOOP || code == ENOTDIR) {
@@ -88,7 +88,7 @@ Result<Workspace> Workspace::open(int job_fd, Existing existing) {
 Status Workspace::read_ledger(int top_fd) {
   constexpr int k_flags = O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK;
   TRY_ASSIGN(ledger_, open_at(top_fd, k_placed_file, k_flags, 0600));
-  TRY_ASSIGN(std::string ledger, read_all(ledger_.get(), k_max_bytes));
+  TRY_ASSIGN(std::string ledger, read_all(ledger_.get(), k_max_choice_bytes));
   const auto whole = ledger.rfind('\0');
   ledger.resize(whole == std::string::npos ? 0 : whole + 1);
   if (::ftruncate(ledger_.get(), static_cast<off_t>(ledger.size())) != 0)
@@ -123,7 +123,7 @@ Result<std::string> Workspace::kept_choice(std::size_t item) const {
   const auto file = open_at(top_.get(), choice_name(item), k_flags);
   if (!file && file.error().code == ENOENT) return std::string();
   if (!file) return place_fault(k_partial_directory, file.error().code);
-  return read_all(file->get(), k_max_bytes);
+  return read_all(file->get(), k_max_choice_bytes);
 }
 
 void Workspace::remove(bool keeps_names) {
@@ -164,7 +164,7 @@ bool Workspace::is_placed(const std::string& destination) {
   if (!placed_.contains(destination)) return false;
   const SplitPath split = split_path(destination);
   const auto parent = open_directory_below(job_fd_, split.parent);
-  return parent && exists(parent->get(), std::string(split.name));
+  return parent && name_exists(parent->get(), std::string(split.name));
 }
 
 // Opens the destination's parent, and notes in the ledger that the destination will be made.
@@ -173,7 +173,7 @@ Status Workspace::prepare(const std::string& destination, Fd& parent) {
   auto made = make_directories_below(job_fd_, split.parent, 0755);
   if (!made) return place_fault(destination, made.error().code);
   if (existing_ == Existing::goes) remove_below(made->get(), std::string(split.name));
-  if (exists(made->get(), std::string(split.name))) return place_fault(destination, EEXIST);
+  if (name_exists(made->get(), std::string(split.name))) return place_fault(destination, EEXIST);
   parent = std::move(*made);
   const std::lock_guard lock(*mutex_);
   return write_all(ledger_.get(), std::string_view(destination.c_str(), destination.size() + 1));

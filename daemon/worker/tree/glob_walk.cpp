@@ -55,7 +55,7 @@ bool matches(const std::string& pattern, const std::string& name) {
          ::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0;
 }
 
-constexpr unsigned char k_unknown = DT_UNKNOWN;
+constexpr unsigned char k_unknown_type = DT_UNKNOWN;
 
 // Whether a match is neither a file nor a directory. A link is what it leads to, if to anything.
 bool is_special(const std::string& path, unsigned char type) {
@@ -65,7 +65,7 @@ bool is_special(const std::string& path, unsigned char type) {
   return !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-std::string joined(const std::string& directory, const std::string& name) {
+std::string entry_path(const std::string& directory, const std::string& name) {
   return directory.empty() || directory.ends_with('/') ? directory + name : directory + "/" + name;
 }
 
@@ -103,7 +103,7 @@ Status GlobWalk::expand(const Glob& glob, std::size_t at, const std::string& dir
   for (; at < glob.components.size(); ++at) {
     const auto name = name_of(glob.components[at]);
     if (!name) break;
-    path = joined(path, *name);
+    path = entry_path(path, *name);
   }
   if (at == glob.components.size()) return add_end(glob, path, nullptr);
   if (glob.components[at] == k_any_depth) return expand_depths(glob, at + 1, path);
@@ -115,7 +115,7 @@ Status GlobWalk::expand_names(const Glob& glob, std::size_t at, const std::strin
                               const std::vector<ListedName>& names) {
   for (const ListedName& listed : names) {
     if (!matches(glob.components[at], listed.name)) continue;
-    const std::string path = joined(directory, listed.name);
+    const std::string path = entry_path(directory, listed.name);
     if (at + 1 == glob.components.size()) {
       TRY(add_end(glob, path, &listed));
     } else if (!is_left_out(glob, path)) {
@@ -132,7 +132,7 @@ Status GlobWalk::expand_depths(const Glob& glob, std::size_t at, const std::stri
                                    : expand_names(glob, at, directory, names));
   for (const ListedName& listed : names) {
     if (!enters(directory, listed)) continue;
-    const std::string path = joined(directory, listed.name);
+    const std::string path = entry_path(directory, listed.name);
     if (!is_left_out(glob, path)) TRY(expand_depths(glob, at, path));
   }
   return {};
@@ -145,7 +145,7 @@ bool GlobWalk::is_left_out(const Glob& glob, const std::string& directory) const
 bool GlobWalk::enters(const std::string& directory, const ListedName& listed) const {
   if (listed.name.starts_with('.')) return false;
   if (listed.type != DT_UNKNOWN) return listed.type == DT_DIR;
-  return is_directory(joined(directory, listed.name), LastLink::keep);
+  return is_directory(entry_path(directory, listed.name), LastLink::keep);
 }
 
 // In a job directory, what is listed is looked at as well: if that fails, it is not missing.
@@ -154,7 +154,7 @@ Status GlobWalk::add_end(const Glob& glob, const std::string& path, const Listed
     TRY_ASSIGN(const bool is_there, has(path));
     if (!is_there) return {};
   }
-  if (job_ == nullptr && is_special(path, listed == nullptr ? k_unknown : listed->type)) {
+  if (job_ == nullptr && is_special(path, listed == nullptr ? k_unknown_type : listed->type)) {
     ++specials_;
     return {};
   }

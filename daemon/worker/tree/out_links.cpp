@@ -9,13 +9,6 @@
 #include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
-namespace {
-
-std::string counted(std::uint64_t count, const char* one, const char* several) {
-  return human_count(count) + " " + (count == 1 ? one : several);
-}
-
-}  // namespace
 
 bool leads_out(std::string_view text, std::size_t depth) {
   if (text.starts_with('/')) return true;

@@ -18,8 +18,8 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_max_bytes = 4 * 1024 * 1024;
-constexpr std::string_view k_blanks = " \t";
+constexpr std::size_t k_max_requirements_bytes = 4 * 1024 * 1024;
+constexpr std::string_view k_separators = " \t";
 
 // Replaces all kinds of line ends by one.
 std::string with_newlines(std::string_view text) {
@@ -39,12 +39,12 @@ std::string next_line(std::string_view& text) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view part = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    more = part.ends_with('\\') && !trimmed(part, k_blanks).starts_with('#');
+    more = part.ends_with('\\') && !trimmed(part, k_separators).starts_with('#');
     line += part.substr(0, part.size() - (more ? 1 : 0));
   }
   const std::size_t comment =
       line.starts_with('#') ? 0 : std::min(line.find(" #"), line.find("\t#"));
-  return std::string(trimmed(std::string_view(line).substr(0, comment), k_blanks));
+  return std::string(trimmed(std::string_view(line).substr(0, comment), k_separators));
 }
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -73,7 +73,7 @@ bool RequirementOption::is(std::string_view brief, std::string_view full, std::s
 
 Result<std::string> read_requirements(const std::string& path) {
   TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, k_open_source));
-  TRY_ASSIGN(const std::string bytes, read_all(fd.get(), k_max_bytes));
+  TRY_ASSIGN(const std::string bytes, read_all(fd.get(), k_max_requirements_bytes));
   return utf8_of(bytes);
 }
 
@@ -110,7 +110,7 @@ std::vector<RequirementLine> requirement_lines(std::string_view text) {
 std::string_view place_in(std::string_view requirement) {
   std::string_view place = requirement;
   if (const auto at = place.find(" @ "); at != std::string_view::npos) {
-    place = trimmed(place.substr(at + 3), k_blanks);
+    place = trimmed(place.substr(at + 3), k_separators);
   }
   place = place.substr(0, place.find_first_of(" ;"));
   return place.substr(0, place.find('#'));

@@ -102,7 +102,7 @@ Result<Fd> open_in(int dir_fd, const std::string& path, int flags) {
   return open_beneath(dir_fd, path, flags, 0, RESOLVE_NO_SYMLINKS);
 }
 
-std::string text_of(int dir_fd, const std::string& path) {
+std::string text_in(int dir_fd, const std::string& path) {
   const auto fd = open_in(dir_fd, path, k_open_source);
   struct stat info {};
   if (!fd || ::fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
@@ -211,7 +211,7 @@ Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::stri
     if (python.version.empty()) python.version = version_in(name);
   }
   if (venv_kind(dir_fd) == VenvKind::conda) return python;
-  const std::string home = venv_setting(text_of(dir_fd, "pyvenv.cfg"), "home");
+  const std::string home = venv_setting(text_in(dir_fd, "pyvenv.cfg"), "home");
   const auto bin = open_in(dir_fd, "bin", O_PATH | O_DIRECTORY);
   if (!bin || (!exists(bin->get(), "python") && !exists(bin->get(), "python3"))) {
     return fault(ENOENT,
@@ -242,7 +242,7 @@ Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::stri
 std::vector<std::string> old_places(int dir_fd) {
   static constexpr std::string_view k_venv = " -m venv ";
   std::vector<std::string> places;
-  const std::string config = text_of(dir_fd, "pyvenv.cfg");
+  const std::string config = text_in(dir_fd, "pyvenv.cfg");
   const std::string home = venv_setting(config, "home");
   const auto add = [&](std::string place) {
     while (place.size() > 1 && place.ends_with('/')) place.pop_back();
@@ -250,7 +250,7 @@ std::vector<std::string> old_places(int dir_fd) {
       places.push_back(std::move(place));
     }
   };
-  add(place_in_activate(text_of(dir_fd, "bin/activate")));
+  add(place_in_activate(text_in(dir_fd, "bin/activate")));
   const std::string command = venv_setting(config, "command");
   if (const auto at = command.find(k_venv); at != std::string::npos) {
     const auto path = command.find(" /", at + k_venv.size() - 1);
@@ -258,7 +258,7 @@ std::vector<std::string> old_places(int dir_fd) {
   }
   std::map<std::string, int> counts;
   for (const auto& name : names_in(dir_fd, "bin")) {
-    const auto script = interpreter_of(text_of(dir_fd, "bin/" + name).substr(0, k_start_of_script));
+    const auto script = interpreter_of(text_in(dir_fd, "bin/" + name).substr(0, k_start_of_script));
     const std::size_t bin = script ? script->path.rfind("/bin/python") : std::string::npos;
     if (bin != std::string::npos) ++counts[script->path.substr(0, bin)];
   }

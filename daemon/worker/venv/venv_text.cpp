@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text/parsing.hpp"
+#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {
@@ -343,11 +344,6 @@ std::string record_hash(std::string_view content) {
   std::replace(text.begin(), text.end(), '/', '_');
   text.resize(text.find_last_not_of('=') + 1);
   return "sha256=" + text + "," + std::to_string(content.size());
-}
-
-bool is_below(std::string_view path, std::string_view directory) {
-  return path.starts_with(directory) &&
-         (path.size() == directory.size() || path[directory.size()] == '/');
 }
 
 }  // namespace nodestage

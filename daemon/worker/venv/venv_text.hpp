@@ -84,6 +84,4 @@ std::string record_hash(std::string_view content);
 std::optional<std::string> updated_record(
     std::string_view record, const std::function<std::string(const std::string&)>& fresh);
 
-bool is_below(std::string_view path, std::string_view directory);  // or equal to it
-
 }  // namespace nodestage
