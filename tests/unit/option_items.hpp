@@ -11,26 +11,26 @@ inline const SubmitPlace k_place{"/work dir", "/home/alice"};
 
 inline DatasetItem dataset(std::string_view text) {
   auto item = parse_dataset_option(text, k_place);
-  REQUIRE_MESSAGE(item, (item ? "" : item.error().what));
+  REQUIRE_MESSAGE(item, (item ? "" : item.error().text()));
   return *item;
 }
 
 inline std::string dataset_fault(std::string_view text) {
   const auto item = parse_dataset_option(text, k_place);
   REQUIRE_FALSE(item);
-  return item.error().what;
+  return item.error().text();
 }
 
 inline OutputItem output(std::string_view text) {
   auto item = parse_output_option(text, k_place);
-  REQUIRE_MESSAGE(item, (item ? "" : item.error().what));
+  REQUIRE_MESSAGE(item, (item ? "" : item.error().text()));
   return *item;
 }
 
 inline std::string output_fault(std::string_view text) {
   const auto item = parse_output_option(text, k_place);
   REQUIRE_FALSE(item);
-  return item.error().what;
+  return item.error().text();
 }
 
 }  // namespace nodestage

@@ -6,7 +6,7 @@ using namespace nodestage;
 
 namespace {
 
-using Answer = JobLimit::Answer;
+using LimitAnswer = JobLimit::Answer;
 
 std::string job_line(const std::string& ids, const std::string& name,
                      const std::string& state = "RUNNING", const std::string& limit = "00:10:00",
@@ -57,35 +57,36 @@ TEST_CASE("never past the partition's MaxTime") {
 TEST_CASE("the limit of a job that runs") {
   const JobKey run{12, 1};
   const JobLimit limit = read_job_limit(run, job_line("12", "x"));
-  CHECK(limit.answer == Answer::known);
+  CHECK(limit.answer == LimitAnswer::known);
   CHECK(limit.id == "12");
   CHECK(limit.minutes == 10);
   CHECK(limit.partition == "debug");
-  CHECK(read_job_limit(run, job_line("12", "x", "CONFIGURING")).answer == Answer::later);
-  CHECK(read_job_limit(run, job_line("12", "x", "SUSPENDED")).answer == Answer::later);
-  CHECK(read_job_limit(run, "").answer == Answer::later);
-  CHECK(read_job_limit(run, "slurm_load_jobs error: Unable to contact\n").answer == Answer::later);
+  CHECK(read_job_limit(run, job_line("12", "x", "CONFIGURING")).answer == LimitAnswer::later);
+  CHECK(read_job_limit(run, job_line("12", "x", "SUSPENDED")).answer == LimitAnswer::later);
+  CHECK(read_job_limit(run, "").answer == LimitAnswer::later);
+  CHECK(read_job_limit(run, "slurm_load_jobs error: Unable to contact\n").answer ==
+        LimitAnswer::later);
   for (const char* state : {"COMPLETING", "CANCELLED", "PENDING"})
-    CHECK(read_job_limit(run, job_line("12", "x", state)).answer == Answer::never);
+    CHECK(read_job_limit(run, job_line("12", "x", state)).answer == LimitAnswer::never);
   for (const char* text : {"UNLIMITED", "Partition_Limit", ""})
-    CHECK(read_job_limit(run, job_line("12", "x", "RUNNING", text)).answer == Answer::never);
+    CHECK(read_job_limit(run, job_line("12", "x", "RUNNING", text)).answer == LimitAnswer::never);
   CHECK(read_job_limit(run, job_line("12", "x", "RUNNING", "00:10:00", "a,b")).answer ==
-        Answer::never);
-  CHECK(read_job_limit({12, 2}, job_line("12", "x")).answer == Answer::never);
+        LimitAnswer::never);
+  CHECK(read_job_limit({12, 2}, job_line("12", "x")).answer == LimitAnswer::never);
   CHECK(read_job_limit(run, "slurm_load_jobs error: Invalid job id specified\n").answer ==
-        Answer::never);
+        LimitAnswer::never);
   CHECK(read_job_limit(run, job_line("12 HetJobId=12 HetJobOffset=0", "x")).answer ==
-        Answer::never);
+        LimitAnswer::never);
 }
 
 TEST_CASE("a task of an array, by the id that means it alone") {
   const JobKey run{12, 1};
   const std::string own = job_line("12 ArrayJobId=12 ArrayTaskId=3", "x");
   CHECK(read_job_limit(run, own).id == "12_3");
-  CHECK(read_job_limit(run, own).answer == Answer::known);
+  CHECK(read_job_limit(run, own).answer == LimitAnswer::known);
   const JobLimit several =
       read_job_limit(run, job_line("13 ArrayJobId=12 ArrayTaskId=1", "x") + own);
-  CHECK(several.answer == Answer::ask_for);
+  CHECK(several.answer == LimitAnswer::ask_for);
   CHECK(several.id == "12_3");
 }
 
@@ -93,11 +94,14 @@ TEST_CASE("a user cannot forge what Slurm says") {
   const JobKey run{12, 1};
   for (const char* field :
        {"TimeLimit=5-00:00:00", "Partition=long", "JobState=RUNNING", "Restarts=1"}) {
-    CHECK(read_job_limit(run, job_line("12", std::string("x ") + field)).answer == Answer::never);
+    CHECK(read_job_limit(run, job_line("12", std::string("x ") + field)).answer ==
+          LimitAnswer::never);
   }
   CHECK(read_job_limit(run, job_line("12", "x ArrayJobId=99 ArrayTaskId=1")).id == "12");
   const std::string fake = "x UserId=a JobState=RUNNING Restarts=1 TimeLimit=9-0 Partition=long";
-  CHECK(read_job_limit(run, job_line("12", fake + "\nrest")).answer != Answer::known);
-  CHECK(read_job_limit(run, job_line("12", fake + "\nJobId=13 JobName=x")).answer != Answer::known);
-  CHECK(read_job_limit(run, job_line("12", "x\nJobId=12 JobName=" + fake)).answer == Answer::never);
+  CHECK(read_job_limit(run, job_line("12", fake + "\nrest")).answer != LimitAnswer::known);
+  CHECK(read_job_limit(run, job_line("12", fake + "\nJobId=13 JobName=x")).answer !=
+        LimitAnswer::known);
+  CHECK(read_job_limit(run, job_line("12", "x\nJobId=12 JobName=" + fake)).answer ==
+        LimitAnswer::never);
 }

@@ -9,8 +9,8 @@ namespace {
 std::string lines(std::string_view text, TextPlace place) {
   const Error error = marked("o", text, place, {EINVAL, "cause"});
   CHECK(error.code == EINVAL);
-  CHECK(error.what.starts_with("--o: cause\n"));
-  return error.what.substr(error.what.find('\n') + 1);
+  CHECK(error.what == "--o: cause");
+  return error.text().substr(error.text().find('\n') + 1);
 }
 
 // The places [begin, end) of `part` in `text`.

@@ -28,20 +28,21 @@ TEST_CASE("the options become the request that the plugin would make") {
 TEST_CASE("a fault names the option and its text") {
   const auto unknown = to_request({{"/a,foo=1"}, {}, {}});
   REQUIRE(!unknown);
-  CHECK(unknown.error().what.starts_with("--stage-dataset: unknown key 'foo'"));
-  CHECK(has(unknown.error().what,
+  CHECK(unknown.error().text().starts_with("--stage-dataset: unknown key 'foo'"));
+  CHECK(has(unknown.error().text(),
             "\n  --stage-dataset=/a,foo=1\n                     ^~~~~\nkeys: "));
   const auto second = to_request({{}, {"/v", "/w"}, {}});
   REQUIRE(!second);
-  CHECK(second.error().what.starts_with("--stage-venv: a job can have one virtual environment"));
-  CHECK(second.error().what.ends_with("\n  --stage-venv=/w\n               ^~"));
+  CHECK(second.error().text().starts_with("--stage-venv: a job can have one virtual environment"));
+  CHECK(second.error().text().ends_with("\n  --stage-venv=/w\n               ^~"));
   const auto same = to_request({{"/a/x.tar", "/b/x.tar"}, {}, {}});
   REQUIRE(!same);
-  CHECK(same.error().what.starts_with("--stage-dataset: '/a/x.tar' and '/b/x.tar' would both go"));
-  CHECK(same.error().what.ends_with("\n  --stage-dataset=/b/x.tar\n                  ^~~~~~~~"));
+  CHECK(
+      same.error().text().starts_with("--stage-dataset: '/a/x.tar' and '/b/x.tar' would both go"));
+  CHECK(same.error().text().ends_with("\n  --stage-dataset=/b/x.tar\n                  ^~~~~~~~"));
   const auto output = to_request({{}, {}, {"r:/o/%q"}});
   REQUIRE(!output);
-  CHECK(has(output.error().what, "unknown pattern %q"));
+  CHECK(has(output.error().text(), "unknown pattern %q"));
 }
 
 TEST_CASE("an environment that is there needs nothing for a build") {
@@ -57,7 +58,7 @@ TEST_CASE("a file that exists under another reading of the text is refused with 
     std::ofstream(scratch / name) << "x";
   const auto fault_of = [&](const std::string& text) {
     const auto request = to_request({{scratch / text.c_str()}, {}, {}});
-    return request ? "" : request.error().what;
+    return request ? "" : request.error().text();
   };
   CHECK(has(fault_of("images.tar/"),
             "/images.tar/ is a file, not a directory: write it without the "
@@ -71,7 +72,7 @@ TEST_CASE("a file that exists under another reading of the text is refused with 
   CHECK(fault_of("later:v2.tar") == "");
   const auto venv = to_request({{}, {scratch / "images.tar/"}, {}});
   REQUIRE(!venv);
-  CHECK(venv.error().what.starts_with("--stage-venv: "));
+  CHECK(venv.error().text().starts_with("--stage-venv: "));
 }
 
 TEST_CASE("a directory can be shared") {
@@ -87,6 +88,6 @@ TEST_CASE("a directory can be shared") {
 TEST_CASE("a result in what is shared is refused, whichever option comes last") {
   const auto refused = to_request({{"/p/data.tar,shared"}, {}, {"data/out:/t"}});
   REQUIRE(!refused);
-  CHECK(refused.error().what.starts_with(
+  CHECK(refused.error().text().starts_with(
       "--stage-out: no result can be written to $SLURM_TMPDIR/data/out, because '/p/data.tar'"));
 }

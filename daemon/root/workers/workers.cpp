@@ -85,23 +85,15 @@ Result<Workers::Id> Workers::start(const WorkerStart& wanted, const CgroupLimits
     remove_cgroup(start.cgroup, 0);
     return std::move(process.error());
   }
-  const Id id = add({std::move(*process),
-                     start.cgroup,
-                     std::move(subject),
-                     std::move(on_end),
-                     limits,
-                     {},
-                     {},
-                     0,
-                     {},
-                     {},
-                     {},
-                     {},
-                     0});
+  const Id id = add({.process = std::move(*process),
+                     .cgroup = start.cgroup,
+                     .subject = std::move(subject),
+                     .on_end = std::move(on_end),
+                     .limits = limits,
+                     .job_cgroup = start.job_cgroup,
+                     .kills = kills_before,
+                     .is_jobs_memory = resources.is_jobs_memory});
   Worker& worker = workers_.at(id);
-  worker.job_cgroup = start.job_cgroup;
-  worker.kills = kills_before;
-  worker.is_jobs_memory = resources.is_jobs_memory;
   TRY(watch(id));
   if (Status told = loop_.watch(worker.process.started_fd(), [this, id] { started(id); }); !told) {
     worker.on_end = nullptr;
@@ -124,19 +116,11 @@ std::optional<Workers::Id> Workers::adopt(const ProcessMark& mark, const std::st
                                           const Limits& limits, Subject subject, OnEnd on_end) {
   auto process = WorkerProcess::adopt(mark);
   if (!process) return {};
-  const Id id = add({std::move(*process),
-                     cgroup_of_worker(mark.pid).value_or(cgroup),
-                     std::move(subject),
-                     std::move(on_end),
-                     limits,
-                     {},
-                     {},
-                     0,
-                     {},
-                     {},
-                     {},
-                     {},
-                     0});
+  const Id id = add({.process = std::move(*process),
+                     .cgroup = cgroup_of_worker(mark.pid).value_or(cgroup),
+                     .subject = std::move(subject),
+                     .on_end = std::move(on_end),
+                     .limits = limits});
   if (!watch(id)) return {};
   set_timer(workers_.at(id), limits.run, [this, id] { over_limit(id); });
   return id;
