@@ -144,6 +144,7 @@ namespace {
 
 // A killed process has its descriptors for a moment.
 constexpr int k_looks = 20;
+constexpr int k_looks_at_hidden = 4;
 constexpr std::chrono::milliseconds k_pause{50};
 constexpr std::chrono::seconds k_limit{5};
 constexpr std::size_t k_most_status = 16 * 1024;
@@ -234,6 +235,9 @@ class OwnWorkers {
 struct KeptTree {
   std::string below;  // its path, and a slash
   dev_t device = 0;
+  std::string disk;           // its file system, as in mountinfo
+  std::string below_on_disk;  // its path in that, and a slash
+  std::string mounts;         // the name space of mounts of this process
 };
 
 using Inodes = std::set<std::uint64_t>;
@@ -242,6 +246,7 @@ using Inodes = std::set<std::uint64_t>;
 struct Open {
   bool is_below = false;  // by the path that the kernel shows
   Inodes inodes;
+  std::set<std::string> hidden;  // what has open files in it that nobody can look at
 };
 
 void add_link(const KeptTree& tree, const std::string& link, Open& open) {
@@ -273,14 +278,53 @@ void add_maps(const KeptTree& tree, const std::string& process, Open& open) {
   }
 }
 
+// Whether a line of fdinfo has that key and a number that is not 0.
+bool counts_any(std::string_view fdinfo, std::string_view key) {
+  while (!fdinfo.empty()) {
+    std::string_view line = take_field(fdinfo, '\n');
+    if (!line.starts_with(key)) continue;
+    line.remove_prefix(std::min(line.find_first_of("0123456789"), line.size()));
+    return take_number<std::uint64_t>(line).value_or(0) != 0;
+  }
+  return false;
+}
+
+// Messages that no process has received can have descriptors in them (unix(7)), and io_uring can
+// have files that it alone has open.
+void add_hidden(const std::string& process, std::string_view number, Open& open) {
+  const std::string target = target_of((process + "/fd/").append(number));
+  const bool is_socket = target.starts_with("socket:");
+  if (!is_socket && target != "anon_inode:[io_uring]") return;
+  const auto text = read_file(AT_FDCWD, (process + "/fdinfo/").append(number), k_most_maps);
+  if (text && counts_any(*text, is_socket ? "scm_fds:" : "UserFiles:"))
+    open.hidden.insert(process + " " + target);
+}
+
+// A user can mount the tree elsewhere, in a name space of their own, and then needs nothing open.
+bool has_mounted(const std::string& process, const KeptTree& tree) {
+  if (tree.below_on_disk.empty() || target_of(process + "/ns/mnt") == tree.mounts) return false;
+  const auto text = read_file(AT_FDCWD, process + "/mountinfo", k_most_maps);
+  std::string_view rest = text ? std::string_view(*text) : std::string_view();
+  while (!rest.empty()) {
+    const auto mount = mount_in(take_field(rest, '\n'));
+    if (mount && mount->disk == tree.disk &&
+        (unescaped(mount->root) + "/").starts_with(tree.below_on_disk))
+      return true;
+  }
+  return false;
+}
+
 // Also what is open for reading alone: its owner can open that again.
 Open opened_by(const std::string& process, const KeptTree& tree) {
   Open open;
   for (const char* const link : {"/cwd", "/root", "/exe"}) add_link(tree, process + link, open);
   auto descriptors = DirectoryStream::at(AT_FDCWD, process + "/fd");
-  while (const auto number = descriptors.next())
+  while (const auto number = descriptors.next()) {
     add_link(tree, (process + "/fd/").append(*number), open);
+    add_hidden(process, *number, open);
+  }
   add_maps(tree, process, open);
+  open.is_below = open.is_below || has_mounted(process, tree);
   return open;
 }
 
@@ -307,24 +351,33 @@ struct Suspect {
   Open open;
 };
 
-std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid) {
+// What has hidden files, and in how many looks in a row. A message is received at once as a rule.
+using Hiding = std::map<std::string, int>;
+
+std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid, Hiding& hiding) {
   const OwnWorkers own;
   std::vector<Suspect> suspects;
   Inodes wanted;
+  Hiding hides;
   for_each_process([&](int pid, const std::string& process) {
     Suspect suspect{pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))), {}};
     if (!suspect.process || !is_of(process, uid) || own.have(process)) return;
     suspect.open = opened_by(process, tree);
     wanted.insert(suspect.open.inodes.begin(), suspect.open.inodes.end());
+    for (const std::string& name : suspect.open.hidden) hides[name] = hiding[name] + 1;
     suspects.push_back(std::move(suspect));
   });
+  hiding = std::move(hides);
   const Inodes inside = wanted.empty() ? Inodes() : inodes_in(tree, wanted);
   std::vector<int> killed;
   for (const Suspect& suspect : suspects) {
-    const bool is_writer = suspect.open.is_below ||
-                           std::any_of(inside.begin(), inside.end(), [&suspect](std::uint64_t one) {
-                             return suspect.open.inodes.contains(one);
-                           });
+    const Open& open = suspect.open;
+    const bool is_writer =
+        open.is_below ||
+        std::any_of(inside.begin(), inside.end(),
+                    [&](std::uint64_t one) { return open.inodes.contains(one); }) ||
+        std::any_of(open.hidden.begin(), open.hidden.end(),
+                    [&](const std::string& name) { return hiding[name] >= k_looks_at_hidden; });
     if (is_writer &&
         ::syscall(SYS_pidfd_send_signal, suspect.process.get(), SIGKILL, nullptr, 0) == 0)
       killed.push_back(suspect.pid);
@@ -332,16 +385,30 @@ std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid) {
   return killed;
 }
 
+// The path of the tree in its file system: mounts in other name spaces show that.
+void find_on_disk(KeptTree& tree, int directory_fd) {
+  const auto text = read_mountinfo();
+  const auto mount = text ? find_mount(*text, mount_of(directory_fd)) : std::nullopt;
+  if (!mount) return;
+  const std::string point = unescaped(mount->point);
+  const std::string root = unescaped(mount->root);
+  if (!tree.below.starts_with(point)) return;
+  tree.disk = mount->disk;
+  tree.below_on_disk =
+      (root == "/" ? "" : root) + tree.below.substr(point == "/" ? 0 : point.size());
+}
+
 std::vector<int> kill_all(const std::string& directory, std::uint32_t uid) {
   std::vector<int> killed;
   const auto opened = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
   struct stat info {};
   if (uid == 0 || !opened || ::fstat(opened->get(), &info) != 0) return killed;
-  const KeptTree tree{target_of("/proc/self/fd/" + std::to_string(opened->get())) + "/",
-                      info.st_dev};
+  KeptTree tree{path_of(opened->get()) + "/", info.st_dev, {}, {}, target_of("/proc/self/ns/mnt")};
+  find_on_disk(tree, opened->get());
+  Hiding hiding;
   for (int look = 0; look < k_looks; ++look) {
-    const std::vector<int> found = kill_once(tree, uid);
-    if (found.empty()) break;
+    const std::vector<int> found = kill_once(tree, uid, hiding);
+    if (found.empty() && hiding.empty()) break;
     for (const int pid : found) {
       if (std::find(killed.begin(), killed.end(), pid) == killed.end()) killed.push_back(pid);
     }

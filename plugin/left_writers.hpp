@@ -3,8 +3,9 @@
 // process of the user's other job, or one that has escaped, can have a descriptor there.
 //
 // Needs root. What is open is compared by device and inode, since a user has other paths in a mount
-// name space of their own. What such a process hides from /proc (a descriptor in a message that no
-// process has received) is not found.
+// name space of their own; who has mounted the tree there needs nothing open. Who keeps open files
+// where /proc does not show them is killed without proof: in a message that no process receives, or
+// in io_uring alone.
 #pragma once
 
 #include <cstdint>

@@ -251,6 +251,7 @@ class Doctor {
     report_.add(judge_time_limits(config_, settings_, about_.epilog_wait_s));
     report_.add(judge_proctrack(config_));
     if (!is_node_) return;
+    look_at_spool();
     report_.add(judge_power(config_));
     report_.add(judge_earlier_epilogs(earlier_, plugin_directory(), about_.tmpdir_root));
     report_.add(judge_scripts(config_, about_.tmpdir_root));
@@ -259,6 +260,15 @@ class Doctor {
     const auto private_tmp = read_file(AT_FDCWD, directory + private_tmp_file(config_), 1 << 20);
     report_.add(
         judge_private_tmp(config_, private_tmp ? *private_tmp : std::string(), about_.tmpdir_root));
+  }
+
+  void look_at_spool() {
+    const std::string host = node_name();
+    const std::string path =
+        spool_path(value_or(config_, "SlurmdSpoolDir", ""), node_ == nullptr ? host : node_->name,
+                   host.substr(0, host.find('.')));
+    struct stat info {};
+    if (::stat(path.c_str(), &info) == 0) report_.add(judge_spool(path, info.st_mode));
   }
 
   void look_at_node() {

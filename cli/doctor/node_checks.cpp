@@ -152,6 +152,16 @@ Finding judge_silent_daemon(const std::string& fault, std::string_view unit) {
                  "nodestaged --check.");
 }
 
+namespace {
+
+std::string held_lock(const std::string& directory, const std::string& harm) {
+  return "every user can list " + directory +
+         ": who reads it into memory of a file system that does not answer holds its lock, and " +
+         harm;
+}
+
+}  // namespace
+
 std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about) {
   std::vector<Finding> findings = {judge_file_system(disk.type, about.tmpdir_root)};
   const std::string what =
@@ -173,13 +183,26 @@ std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about)
                 "Mount it without noexec (mount -o remount,exec; fstab), unless your site wants "
                 "that."));
   if (disk.is_listable)
-    findings.push_back(warning(
-        "every user can list " + about.tmpdir_root +
-            ": who reads it into memory of a file system that does not answer holds its lock, and "
-            "no job directory is made or removed meanwhile",
-        "chmod 711 " + about.tmpdir_root +
-            ". (slurmd's SlurmdSpoolDir can be listed, too, and slurmd makes it so.)"));
+    findings.push_back(
+        warning(held_lock(about.tmpdir_root, "no job directory is made or removed meanwhile"),
+                "chmod 711 " + about.tmpdir_root));
   return findings;
+}
+
+std::string spool_path(std::string pattern, const std::string& node, const std::string& host) {
+  for (const auto& [mark, name] : {std::pair("%n", node), std::pair("%h", host)}) {
+    for (std::size_t at = 0; (at = pattern.find(mark, at)) != std::string::npos; at += name.size())
+      pattern.replace(at, 2, name);
+  }
+  return pattern;
+}
+
+Finding judge_spool(const std::string& path, std::uint32_t mode) {
+  if ((mode & S_IROTH) == 0) return ok("users cannot list slurmd's spool, " + path);
+  return warning(held_lock(path + " (SlurmdSpoolDir)", "slurmd starts and ends no job meanwhile"),
+                 "slurmd sets that mode when it starts, so give its unit this line (systemctl edit "
+                 "slurmd): ExecStartPost=+/bin/chmod 711 " +
+                     path);
 }
 
 Finding judge_cache_directory(const CacheDirectory& directory) {

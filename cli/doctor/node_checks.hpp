@@ -41,6 +41,10 @@ struct LocalDisk {
 };
 std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about);
 
+// Returns SlurmdSpoolDir with its patterns (slurm.conf(5)) replaced.
+std::string spool_path(std::string pattern, const std::string& node, const std::string& host);
+Finding judge_spool(const std::string& path, std::uint32_t mode);
+
 // The directory of shared items beside the job directories, as fstatat(2) shows it.
 struct CacheDirectory {
   std::string path;

@@ -42,13 +42,14 @@ Result<std::string> read_mountinfo() {
 
 std::optional<Mount> mount_in(std::string_view line) {
   static constexpr std::string_view k_separator = " - ";
-  static constexpr int k_between = 3;  // fields between the number and the mount point
   const std::size_t at = line.find(k_separator);
   if (at == std::string_view::npos) return std::nullopt;
   std::string_view rest = line.substr(at + k_separator.size());
   Mount mount;
   mount.number = take_field(line, ' ');
-  for (int i = 0; i < k_between; ++i) take_field(line, ' ');
+  take_field(line, ' ');  // the mount that it is in
+  mount.disk = take_field(line, ' ');
+  mount.root = take_field(line, ' ');
   mount.point = take_field(line, ' ');
   mount.type = take_field(rest, ' ');
   mount.device = take_field(rest, ' ');

@@ -23,6 +23,8 @@ Result<std::string> read_mountinfo();
 // Views of the line that it was read from.
 struct Mount {
   std::string_view number;
+  std::string_view disk;     // of the file system: "8:1"
+  std::string_view root;     // which directory of the file system is mounted, like `point`
   std::string_view point;    // where it is mounted; blanks and the like are octal there, as in \040
   std::string_view type;     // of the file system: "nfs4", "fuse.sshfs"
   std::string_view options;  // of the file system: "rw,vers=4.2"

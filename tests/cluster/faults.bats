@@ -615,27 +615,90 @@ scratch_of_its_own() {
 
 # hold_lock NODE DIRECTORY: a process of alice's outside of any job holds the lock of DIRECTORY, until let_go NODE.
 hold_lock() {
+    as alice sh -c 'mkdir -p slow && head -c 8k /dev/zero >slow/file'
+    slow_mount "$1" alice /home/alice/slow
     on "$1" tee /tmp/hold_lock.py <"$BATS_TEST_DIRNAME/lib/hold_lock.py" >/dev/null
     on_node "$1" alice sh -c 'cd && exec python3 /tmp/hold_lock.py "$1" slow/file "$(pgrep -xo bindfs)" >held' sh "$2" 3>&- &
     wait_until 60 as alice grep -q holding held
     as alice rm held
 }
 
+# staged_until_end USER: a job of the user's on n1, which has its data and runs until /project/end is there.
+staged_until_end() {
+    id=$(submit "$1" -w n1 --stage-dataset=small.tar.gz --wrap 'until [ -e /project/end ]; do sleep 0.1; done')
+    wait_until 60 on n1 test -e "/localscratch/$1.$id.0/small"
+}
+
 @test "attack: a user's process holds the lock of a job's directory at its end: others are served, and all is removed later" {
-    as alice sh -c 'mkdir -p slow && head -c 8k /dev/zero >slow/file'
-    slow_mount n1 alice /home/alice/slow
-    id=$(submit alice -w n1 --stage-dataset=small.tar.gz --wrap 'until [ -e end ]; do sleep 0.1; done')
-    wait_until 60 on n1 test -e "/localscratch/alice.$id.0/small"
+    staged_until_end alice
     hold_lock n1 "/localscratch/alice.$id.0"
-    as alice touch end
+    on ctl touch /project/end
     wait_until 60 job_is "$id" COMPLETED
     # The user can know, from root's log, what is in the way.
     wait_until 20 logged n1 "$id.0" "a process of the user's holds its lock"
     other=$(submit_whole bob -w n1)
     assert_whole "$other" bob
-    let_go n1
     undo_hold n1
-    as alice rm end
+    on ctl rm /project/end
+    assert_idle_clean 120
+}
+
+@test "attack: a user's process holds the lock of a job's directory when its results cannot be delivered, or a shared item is staged" {
+    on ctl sh -c 'mkdir /project/shut && chmod 0700 /project/shut'
+    id=$(submit alice -w n1 --stage-dataset=small.tar.gz --stage-out=res:/project/shut/x --wrap 'echo x >$SLURM_TMPDIR/res; until [ -e /project/end ]; do sleep 0.1; done')
+    wait_until 60 on n1 test -e "/localscratch/alice.$id.0/res"
+    hold_lock n1 "/localscratch/alice.$id.0"
+    on ctl touch /project/end
+    other=$(submit_whole bob -w n1)
+    assert_whole "$other" bob
+    undo_hold n1
+    on ctl sh -c 'rm -r /project/end && chmod 0777 /project/shut'
+    wait_until 60 job_is "$id" COMPLETED
+    wait_until 60 status_is n1 "$id" held
+    as alice nodestage recover "$id" kept --node=n1
+    as alice grep x kept/res
+    on ctl rm -r /project/shut
+    assert_idle_clean 120
+}
+
+# hold_renames NODE DIRECTORY: a rename of alice's in DIRECTORY holds the lock that renames to another directory need
+# in that whole file system, until let_go NODE.
+hold_renames() {
+    on_node "$1" alice mkdir -p "$2"/{from,to,from/x}
+    hold_lock "$1" "$2/from/x"
+    on_node "$1" alice python3 -c 'import os, sys; os.chdir(sys.argv[1]); os.rename("from/x", "to/x")' "$2" 3>&- &
+    wait_until 20 is_in_rename "$1"
+}
+
+is_in_rename() {
+    on "$1" ps -C python3 -o stat=,args= | grep -q '^D.*os.rename'
+}
+
+@test "attack: a user's own rename keeps every directory of the file system from being moved: jobs end, and all is removed later" {
+    staged_until_end alice
+    mine=$id
+    staged_until_end bob
+    hold_renames n1 "/localscratch/alice.$mine.0"
+    on ctl touch /project/end
+    wait_until 60 job_is "$mine" COMPLETED
+    wait_until 60 job_is "$id" COMPLETED
+    on n1 nodestage status
+    undo_hold n1
+    on ctl rm /project/end
+    assert_idle_clean 120
+}
+
+@test "attack: the same, where the daemon can abort that user's FUSE mounts: all is removed at once" {
+    on n1 mount -t fusectl fusectl /sys/fs/fuse/connections
+    staged_until_end alice
+    hold_renames n1 "/localscratch/alice.$id.0"
+    on ctl touch /project/end
+    wait_until 60 job_is "$id" COMPLETED
+    daemon_log n1 | grep -F "/localscratch/alice.$id.0: cannot be moved" | grep -F "1 of its user's FUSE mounts that did not answer"
+    on ctl rm /project/end
+    wait_until 60 nothing_on n1
+    undo_hold n1
+    on n1 umount /sys/fs/fuse/connections
     assert_idle_clean 120
 }
 

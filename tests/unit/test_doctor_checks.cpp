@@ -204,6 +204,16 @@ TEST_CASE("doctor: the disk") {
   CHECK(has(judge_disk({0xEF53, 500, 1000, 5, false, true}, about).back().what, "can list /s"));
 }
 
+TEST_CASE("doctor: slurmd's spool, if users can list it") {
+  CHECK(spool_path("/spool/%h/%n-%n", "n1", "host") == "/spool/host/n1-n1");
+  CHECK(spool_path("/spool", "n1", "host") == "/spool");
+  CHECK(judge_spool("/spool", 0040711).grade == Grade::ok);
+  const Finding finding = judge_spool("/spool", 0040755);
+  CHECK(finding.grade == Grade::warning);
+  CHECK(has(finding.what, "every user can list /spool (SlurmdSpoolDir): "));
+  CHECK(has(finding.to_do, "chmod 711 /spool"));
+}
+
 TEST_CASE("doctor: the directory of shared items is root's, and nobody else writes to it") {
   CHECK(judge_cache_directory({"/s/.nodestage-cache", 0040711, 0}).grade == Grade::ok);
   CHECK(judge_cache_directory({"/s/.nodestage-cache", 0040755, 0}).grade == Grade::ok);

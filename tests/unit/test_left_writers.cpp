@@ -3,11 +3,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -134,6 +136,56 @@ TEST_CASE("attack: what is kept is open by another path, in a mount name space o
   };
   for (const char* name : {"", "/file"})
     CHECK(hold.kills(start(elsewhere + name, k_user, mount_elsewhere)));
+}
+
+TEST_CASE(
+    "attack: what is kept is mounted in a name space of the user's, and nothing in it is open") {
+  if (::geteuid() != 0) return;
+  const Hold hold;
+  const std::string elsewhere = hold.scratch / "elsewhere";
+  std::filesystem::create_directories(elsewhere);
+  const auto mount = [&](const std::string& what) {
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           ::mount(what.c_str(), elsewhere.c_str(), nullptr, MS_BIND, nullptr) == 0;
+  };
+  CHECK(hold.kills(start("/", k_user, [&] { return mount(hold.path + "/12.0"); })));
+  CHECK_FALSE(hold.kills(start("/", k_user, [&] { return mount(hold.scratch.path()); })));
+}
+
+namespace {
+
+// Sends a descriptor of that file to the process itself, and keeps no other.
+bool send_to_itself(const std::string& path) {
+  int pair[2];
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0 || ::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return false;
+  char byte = 'x';
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof file)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof file);
+  std::memcpy(CMSG_DATA(header), &file, sizeof file);
+  return ::sendmsg(pair[0], &message, 0) == 1 && ::close(file) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("attack: what is kept is open only in a message that nobody receives") {
+  if (::geteuid() != 0) return;
+  const Hold hold;
+  CHECK(hold.kills(start("/", k_user, [&] { return send_to_itself(hold.path + "/12.0/file"); })));
+  CHECK_FALSE(hold.kills(start("/", k_user, [] {
+    int pair[2];
+    return ::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0;
+  })));
 }
 
 TEST_CASE("attack: a program of root's with the worker's name, started by a user") {

@@ -213,9 +213,7 @@ void Areas::add_trash(const TrashEntry& entry) {
 Status Areas::trash(int from_fd, const std::string& from, TrashEntry entry) {
   entry.name = new_trash_name(entry.uid, entry.gid);
   const int to_fd = trash_fd(entry.medium);
-  const Status moved = on_users_tree(from_fd, from, entry.uid, {to_fd}, [&] {
-    return ::renameat(from_fd, from.c_str(), to_fd, entry.name.c_str()) == 0 ? 0 : errno;
-  });
+  const Status moved = rename_users_tree(from_fd, from, entry.uid, to_fd, entry.name);
   if (moved) {
     add_trash(entry);
   } else if (moved.error().code != ENOENT) {
@@ -235,10 +233,25 @@ std::vector<TrashEntry> Areas::take_new_trash() {
   return std::exchange(new_trash_, {});
 }
 
-Status Areas::on_users_tree(int dir_fd, const std::string& name, std::uint32_t uid,
-                            std::vector<int> used, std::function<int()> run) {
+std::string Areas::path_in(int dir_fd, const std::string& name) const {
+  if (dir_fd == memory_.get()) return memory_path_ + "/" + name;
+  if (dir_fd == memory_trash_.get()) return memory_path_ + "/trash/" + name;
+  if (dir_fd == hold_.get()) return path_of(hold_name() + "/" + name);
+  if (dir_fd == trash_.get()) return path_of(".nodestage/trash/" + name);
+  return dir_fd == cache_.get() ? cache_path() + "/" + name : path_of(name);
+}
+
+Status Areas::rename_users_tree(int from_fd, const std::string& from, std::uint32_t uid, int to_fd,
+                                const std::string& to) {
+  return on_users_tree(UserLocks::Kind::rename, from_fd, from, uid, {to_fd}, [&] {
+    return ::renameat(from_fd, from.c_str(), to_fd, to.c_str()) == 0 ? 0 : errno;
+  });
+}
+
+Status Areas::on_users_tree(UserLocks::Kind kind, int dir_fd, const std::string& name,
+                            std::uint32_t uid, std::vector<int> used, std::function<int()> run) {
   used.push_back(dir_fd);
-  UserLocks::Call call{path_of(name), uid, {}, std::move(used), std::move(run)};
+  UserLocks::Call call{kind, path_in(dir_fd, name), uid, {}, std::move(used), std::move(run)};
   // A mount over it has locks of its own.
   const auto tree = open_beneath(dir_fd, name, O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_XDEV);
   if (tree) call.locked.push_back(tree->get());
@@ -249,7 +262,7 @@ Status Areas::exchange(int from_fd, const std::string& name, int to_fd, const st
                        std::uint32_t uid) {
   const auto tree = open_beneath(from_fd, name, O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_XDEV);
   if (!tree) return tree.error();
-  return locks_.make({path, uid, {from_fd, tree->get()}, {to_fd}, [&] {
+  return locks_.make({UserLocks::Kind::rename, path, uid, {from_fd, tree->get()}, {to_fd}, [&] {
                         const char* const text = name.c_str();
                         return ::renameat2(from_fd, text, to_fd, text, RENAME_EXCHANGE) == 0
                                    ? 0
@@ -271,7 +284,9 @@ bool Areas::is_empty(const std::string& name, int directory_fd, std::uint32_t ui
       }
     }
   };
-  return locks_.make({path_of(name), uid, {directory_fd}, {}, has_entries}) ? true : false;
+  return locks_.make({UserLocks::Kind::other, path_of(name), uid, {directory_fd}, {}, has_entries})
+             ? true
+             : false;
 }
 
 Status Areas::move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid) {
@@ -279,10 +294,7 @@ Status Areas::move_to_trash(const std::string& name, std::uint32_t uid, std::uin
 }
 
 Status Areas::move_to_hold(const std::string& name, const JobKey& key, std::uint32_t uid) {
-  const std::string held = to_text(key);
-  return on_users_tree(root_fd_.get(), name, uid, {hold_.get()}, [&] {
-    return ::renameat(root_fd_.get(), name.c_str(), hold_.get(), held.c_str()) == 0 ? 0 : errno;
-  });
+  return rename_users_tree(root_fd_.get(), name, uid, hold_.get(), to_text(key));
 }
 
 Result<std::optional<Fd>> Areas::open_held(const JobKey& key, std::uint32_t uid) const {
@@ -318,7 +330,7 @@ std::size_t Areas::trees_in_trash() const {
 Status Areas::remove_trash(const TrashEntry& entry) {
   const int dir_fd = trash_fd(entry.medium);
   const char* const name = entry.name.c_str();
-  const Status gone = on_users_tree(dir_fd, entry.name, entry.uid, {}, [&] {
+  const Status gone = on_users_tree(UserLocks::Kind::other, dir_fd, entry.name, entry.uid, {}, [&] {
     const bool is_gone = ::unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 ||
                          (errno == ENOTDIR && ::unlinkat(dir_fd, name, 0) == 0);
     return is_gone ? 0 : errno;
@@ -338,9 +350,7 @@ Status Areas::wrap_trash(TrashEntry& entry) {
     return {};
   const std::string name = new_trash_name(entry.uid, entry.gid);
   TRY_ASSIGN(const Fd wrap, make_private(dir_fd, name, owner_));
-  const Status moved = on_users_tree(dir_fd, entry.name, entry.uid, {wrap.get()}, [&] {
-    return ::renameat(dir_fd, entry.name.c_str(), wrap.get(), "file") == 0 ? 0 : errno;
-  });
+  const Status moved = rename_users_tree(dir_fd, entry.name, entry.uid, wrap.get(), "file");
   if (!moved) {
     ::unlinkat(dir_fd, name.c_str(), AT_REMOVEDIR);
     return moved;

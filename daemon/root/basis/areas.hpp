@@ -158,9 +158,12 @@ class Areas {
   void add_trash(const TrashEntry& entry);
   [[nodiscard]] std::string new_trash_name(std::uint32_t uid, std::uint32_t gid);
   Status trash(int from_fd, const std::string& from, TrashEntry entry);
-  // Does something with `name` in a directory of root's, which needs the lock of what is there.
-  Status on_users_tree(int dir_fd, const std::string& name, std::uint32_t uid,
+  // What does something with `name` in a directory of root's needs the lock of what is there.
+  Status on_users_tree(UserLocks::Kind kind, int dir_fd, const std::string& name, std::uint32_t uid,
                        std::vector<int> used, std::function<int()> run);
+  Status rename_users_tree(int from_fd, const std::string& from, std::uint32_t uid, int to_fd,
+                           const std::string& to);
+  [[nodiscard]] std::string path_in(int dir_fd, const std::string& name) const;
 
   std::string root_;
   std::uint32_t owner_ = 0;

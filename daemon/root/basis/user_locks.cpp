@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -108,11 +109,19 @@ Error busy(const std::string& path) {
 
 }  // namespace
 
+Status UserLocks::is_free(const Call& call) {
+  for (auto left = left_.begin(); left != left_.end();)
+    left = left->second.child.reap() ? left_.erase(left) : std::next(left);
+  if (left_.contains(call.path)) return busy(call.path);
+  const auto rename = std::find_if(left_.begin(), left_.end(),
+                                   [](const auto& item) { return item.second.is_rename; });
+  if (call.kind != Kind::rename || rename == left_.end()) return {};
+  return Error{EBUSY, call.path + ": the move of " + rename->first +
+                          " does not end, so no other in its file system can be made"};
+}
+
 Status UserLocks::make(const Call& call) {
-  if (const auto earlier = left_.find(call.path); earlier != left_.end()) {
-    if (!earlier->second.reap()) return busy(call.path);
-    left_.erase(earlier);
-  }
+  TRY(is_free(call));
   TRY_ASSIGN(const Pipe begun, make_pipe());
   std::vector<int> kept = call.locked;
   kept.insert(kept.end(), call.used.begin(), call.used.end());
@@ -125,8 +134,9 @@ Status UserLocks::make(const Call& call) {
   Watched watched(child.pid(), pid_fd->get(), begun.read.get());
   if (wait_for(watched, call)) return result_of(call.path, child.reap());
   // Once it has the lock, it does not make the call, of which nobody knows any more.
-  if (!watched.has_begun()) child.signal(SIGKILL);
-  left_.emplace(call.path, std::move(child));
+  const bool has_begun = watched.has_begun();
+  if (!has_begun) child.signal(SIGKILL);
+  left_.emplace(call.path, Left{std::move(child), has_begun && call.kind == Kind::rename});
   return busy(call.path);
 }
 

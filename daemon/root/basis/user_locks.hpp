@@ -26,7 +26,11 @@ namespace nodestage {
 
 class UserLocks {
  public:
+  // A rename to another directory needs a lock of the whole file system, too, and any user's can
+  // have that for as long as that user likes.
+  enum class Kind { rename, other };
   struct Call {
+    Kind kind = Kind::other;
     std::string path;         // names the tree, in errors, too
     std::uint32_t uid = 0;    // of the user who may hold the locks
     std::vector<int> locked;  // descriptors (O_PATH serves), whose locks `run` needs; borrowed
@@ -36,11 +40,17 @@ class UserLocks {
   };
   // Returns what `run` did, or EBUSY, after some tenths of a second, when the user holds a lock.
   // Then it is not certain that the call was not made, or will not be. As long as its child is
-  // there, there is no second one for that path.
+  // there, there is no second one for that path, and none for a rename while one does not end.
   Status make(const Call& call);
 
  private:
-  std::map<std::string, ChildProcess> left_;  // by path
+  struct Left {
+    ChildProcess child;
+    bool is_rename = false;  // which has begun
+  };
+  [[nodiscard]] Status is_free(const Call& call);
+
+  std::map<std::string, Left> left_;  // by path
 };
 
 // Aborts FUSE's connections of a user that have requests without an answer. Returns how many.
