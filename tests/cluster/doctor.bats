@@ -188,6 +188,15 @@ finds_too() {
     grep -E "^$1 +.*$2" <<<"$output"
 }
 
+@test "users can list slurmd's spool" {
+    mode=$(on n1 stat -c %a /var/lib/slurm/slurmd)
+    on n1 chmod 755 /var/lib/slurm/slurmd
+    finds warning 'every user can list /var/lib/slurm/slurmd \(SlurmdSpoolDir\): '
+    on n1 chmod 711 /var/lib/slurm/slurmd
+    finds ok "users cannot list slurmd's spool, /var/lib/slurm/slurmd"
+    on n1 chmod "$mode" /var/lib/slurm/slurmd
+}
+
 @test "the daemon is away, or cannot write" {
     cluster daemon stop n1
     finds problem "nodestaged does not answer"

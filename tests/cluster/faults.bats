@@ -643,7 +643,7 @@ staged_until_end() {
     assert_idle_clean 120
 }
 
-@test "attack: a user's process holds the lock of a job's directory when its results cannot be delivered, or a shared item is staged" {
+@test "attack: a user's process holds the lock of a job's directory when its results cannot be delivered: they are kept, and recovered" {
     on ctl sh -c 'mkdir /project/shut && chmod 0700 /project/shut'
     id=$(submit alice -w n1 --stage-dataset=small.tar.gz --stage-out=res:/project/shut/x --wrap 'echo x >$SLURM_TMPDIR/res; until [ -e /project/end ]; do sleep 0.1; done')
     wait_until 60 on n1 test -e "/localscratch/alice.$id.0/res"
