@@ -202,6 +202,25 @@ SallocCommand salloc_command() {
   return uses_interactive_step() && srun ? SallocCommand::step : SallocCommand::local;
 }
 
+SlurmJobEnd job_end(std::uint32_t job) {
+  auto* const load = host_symbol<decltype(slurm_load_job)>("slurm_load_job");
+  auto* const free = host_symbol<decltype(slurm_free_job_info_msg)>("slurm_free_job_info_msg");
+  job_info_msg_t* jobs = nullptr;
+  if (load == nullptr || free == nullptr || load(&jobs, job, 0) != SLURM_SUCCESS)
+    return SlurmJobEnd::unknown;
+  SlurmJobEnd end = jobs->record_count == 0 ? SlurmJobEnd::unknown : SlurmJobEnd::ended;
+  for (std::uint32_t i = 0; i < jobs->record_count; ++i) {
+    const std::uint32_t state = jobs->job_array[i].job_state;
+    if ((state & JOB_COMPLETING) != 0) {
+      end = SlurmJobEnd::completing;
+    } else if ((state & JOB_STATE_BASE) < JOB_COMPLETE && end != SlurmJobEnd::completing) {
+      end = SlurmJobEnd::runs;
+    }
+  }
+  free(jobs);
+  return end;
+}
+
 bool srun_names_a_job() { return option_is_set("jobid"); }
 
 bool sbatch_makes_an_array() { return option_is_set("array"); }

@@ -57,6 +57,10 @@ std::optional<std::uint64_t> largest_node_disk();
 enum class SallocCommand { not_salloc, none, local, step };
 SallocCommand salloc_command();
 
+// What the controller says of a job whose program ends here; `unknown` if it does not say.
+enum class SlurmJobEnd { unknown, runs, completing, ended };
+SlurmJobEnd job_end(std::uint32_t job);
+
 // Returns whether this is `srun --jobid=ID`: a step of an existing job.
 bool srun_names_a_job();
 

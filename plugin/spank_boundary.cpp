@@ -2,7 +2,7 @@
 // its context. No exception leaves a hook, since that would terminate slurmd or slurmstepd.
 //
 //   context     file            hooks
-//   allocator,  submit.cpp      init, option callback, init_post_opt
+//   allocator,  submit.cpp      init, option callback, init_post_opt, exit
 //     local
 //   slurmd      (here)          init, which only checks the settings
 //   job script  job_script.cpp  job_prolog, job_epilog
@@ -118,6 +118,11 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char** argv) {
   if (!submits()) return 0;
   return guarded("init_post_opt", -1,
                  [&] { return submit_request(spank, settings_of(argc, argv)); });
+}
+
+int slurm_spank_exit(spank_t, int argc, char** argv) {
+  if (!submits()) return 0;
+  return guarded("exit", 0, [&] { return submit_exit(settings_of(argc, argv)); });
 }
 
 int slurm_spank_job_prolog(spank_t, int argc, char** argv) {

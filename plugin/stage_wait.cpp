@@ -52,8 +52,9 @@ class Conversation {
   bool absence_mentioned_ = false;
 };
 
+// Without a text: the step's first node says it.
 StageWaitResult Conversation::fail(const std::string& text) {
-  voice_.say(text);
+  if (!text.empty()) voice_.say(text);
   return {StageVerdict::fail, {}};
 }
 
@@ -129,7 +130,7 @@ Result<DaemonConnection> Conversation::begin_wait() {
   TRY_ASSIGN(DaemonConnection connection, DaemonConnection::open(settings_.socket));
   Wait wait = order_.wait;
   wait.scope = order_.patience == StageWait::all ? WaitScope::all : WaitScope::node;
-  wait.speaks = voice_.speaks() ? 1 : 0;
+  wait.speaks = voice_.shows_progress() ? k_says_all : voice_.speaks() ? k_says_own : 0;
   wait.interval_ms = static_cast<std::uint32_t>(voice_.report_interval().count());
   TRY(connection.send(wait, limit()));
   return connection;

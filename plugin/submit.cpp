@@ -1,10 +1,15 @@
 #include "plugin/submit.hpp"
 
+#include <fcntl.h>
+#include <signal.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <sstream>
 #include <vector>
 
+#include "common/os/file.hpp"
 #include "common/request/option_text.hpp"
 #include "common/request/request_warnings.hpp"
 #include "common/request/submission.hpp"
@@ -138,9 +143,86 @@ int forward_request(spank_t spank) {
   return 0;
 }
 
+// What submit_exit() has to know. (No destructor may run when Slurm unloads the plugin.)
+struct Submitted {
+  std::uint32_t outer_job = 0;  // in which this program was started
+  bool has_outputs = false;
+};
+constinit Submitted submitted;
+
+bool makes_the_job_here() {
+  return spank_context() == S_CTX_LOCAL || salloc_command() != SallocCommand::not_salloc;
+}
+
+// The notice of results that were not delivered, in the directory in which the job was submitted.
+std::string notice_of(std::uint32_t job) {
+  const std::string start = "nodestage-" + std::to_string(job);
+  auto names = DirectoryStream::at(AT_FDCWD, ".");
+  while (const auto name = names.next())
+    if (name->starts_with(start) && name->ends_with(".txt") &&
+        std::string_view(".-").find((*name)[start.size()]) != std::string_view::npos)
+      return std::string(*name);
+  return {};
+}
+
+// Sleeps for that time. Returns whether the user wants to go on: by Ctrl-C.
+bool sleeps_through(std::chrono::milliseconds pause) {
+  sigset_t ends;
+  ::sigemptyset(&ends);
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaddset(&ends, signal);
+  sigset_t before;
+  ::pthread_sigmask(SIG_BLOCK, &ends, &before);
+  const timespec time{pause.count() / 1000, (pause.count() % 1000) * 1'000'000};
+  const bool is_ended = ::sigtimedwait(&ends, nullptr, &time) > 0;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return !is_ended;
+}
+
+// Waits while Slurm calls the job COMPLETING, that is for its epilogs. Returns whether they ended.
+bool wait_for_epilogs(std::uint32_t job, std::chrono::seconds limit) {
+  constexpr std::chrono::milliseconds k_most_pause{2000};
+  const auto begun = std::chrono::steady_clock::now();
+  std::chrono::milliseconds pause{250};
+  for (bool has_said = false; job_end(job) == SlurmJobEnd::completing;) {
+    const auto waited = std::chrono::steady_clock::now() - begun;
+    if (waited >= limit) return false;
+    if (waited >= std::chrono::seconds(1) && !std::exchange(has_said, true))
+      slurm_spank_log("nodestage: waiting for the results of job %u, which are being delivered",
+                      job);
+    if (!sleeps_through(pause)) return false;
+    pause = std::min(2 * pause, k_most_pause);
+  }
+  return true;
+}
+
 }  // namespace
 
+int submit_exit(const PluginSettings& settings) {
+  if (!submitted.has_outputs || !makes_the_job_here()) return 0;
+  const std::uint32_t job = number_from_environment("SLURM_JOB_ID");
+  if (job == 0 || job == submitted.outer_job) return 0;  // Slurm has made none
+  if (job_end(job) == SlurmJobEnd::runs) return 0;       // salloc --no-shell
+  const bool have_ended = wait_for_epilogs(job, settings.results_wait);
+  const std::string notice = notice_of(job);
+  if (!notice.empty())
+    slurm_spank_log(
+        "nodestage: not all results of job %u are in their targets: %s says why, and what to do",
+        job, printable(notice).c_str());
+  else if (have_ended)
+    slurm_spank_log(
+        "nodestage: job %u has ended on its nodes; `nodestage report %u` shows which of its "
+        "results have arrived",
+        job, job);
+  else
+    slurm_spank_log(
+        "nodestage: the results of job %u are still being delivered; `nodestage report %u` shows "
+        "what has arrived",
+        job, job);
+  return 0;
+}
+
 int submit_init(spank_t spank, const PluginSettings& settings) {
+  submitted.outer_job = number_from_environment("SLURM_JOB_ID");
   for (const auto& complaint : settings.complaints) slurm_error("nodestage: %s", complaint.c_str());
   drop_inherited_variables(in_allocation() ? SubmitFor::step : SubmitFor::allocation);
   if (in_allocation()) return 0;
@@ -199,6 +281,7 @@ int submit_request(spank_t spank, const PluginSettings& settings) {
     slurm_error("nodestage: the request cannot be put into the job's environment");
     return -1;
   }
+  submitted.has_outputs |= !request.outputs.empty();
   const RequestLook look = look_in_time(request, Start::later);
   warn_of_all(look.warnings);
   warn_of_home(options.texts);

@@ -20,4 +20,8 @@ int submit_option(StageOption option, std::string_view text);
 // environment. Returns 0, or -1 after printing the cause.
 int submit_request(spank_t spank, const PluginSettings& settings);
 
+// At the end of salloc and srun, whose job has ended by then: waits a while for the epilogs, which
+// deliver the job's results, and says where it stands that they have arrived. Returns 0.
+int submit_exit(const PluginSettings& settings);
+
 }  // namespace nodestage

@@ -24,8 +24,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_reason_width = 80;
-
 std::string next_try_text(const HeldRow& row) {
   if (row.next_try == 0) return "no further try can deliver them";
   if (row.next_try <= static_cast<std::uint64_t>(std::time(nullptr)))
@@ -78,14 +76,15 @@ int show_here(const HeldArguments& arguments) {
 std::vector<std::string> cells_of(const std::string& node, const HeldRow& row) {
   std::string job = std::to_string(row.job);
   if (row.restart != 0) job += "." + std::to_string(row.restart);
-  const std::string why = row.reasons.empty() ? "-" : printable(row.reasons.front());
-  std::vector<std::string> cells = {printable(node),
-                                    job,
-                                    human_date(row.since),
-                                    row.is_measured == 0 ? "-" : human_bytes(row.bytes),
-                                    human_date(row.expires),
-                                    row.next_try == 0 ? "none" : human_date(row.next_try),
-                                    shortened(why, k_reason_width)};
+  // The last column: a terminal wraps it, and nothing is cut.
+  std::string why;
+  for (const std::string& reason : row.reasons)
+    why += (why.empty() ? "" : "; ") + printable(reason);
+  std::vector<std::string> cells = {
+      printable(node),         job,
+      human_date(row.since),   row.is_measured == 0 ? "-" : human_bytes(row.bytes),
+      human_date(row.expires), row.next_try == 0 ? "none" : human_date(row.next_try),
+      why.empty() ? "-" : why};
   if (::geteuid() == 0) {
     const auto account = account_of(row.uid);
     cells.insert(cells.begin() + 2, account ? account->name : std::to_string(row.uid));

@@ -108,7 +108,9 @@ void set_kept(const SourceIdentity& identity, const std::vector<CacheRow>& rows,
   const auto row = std::find_if(rows.begin(), rows.end(),
                                 [&name](const CacheRow& one) { return one.name == name; });
   item.kept = row == rows.end() ? KeptHere::miss : KeptHere::hit;
-  item.kept_by = row == rows.end() ? 0 : row->job;
+  if (row == rows.end()) return;
+  item.kept_by = row->job;
+  item.kept_by_name = job_name(row->job, row->array_job, row->array_task);
 }
 
 }  // namespace
@@ -130,7 +132,7 @@ void find_kept(const std::string& request, const std::string& socket, const std:
 std::string kept_text(const PlanItem& item) {
   switch (item.kept) {
     case KeptHere::hit:
-      return "already on this node (staged by job " + std::to_string(item.kept_by) + ")";
+      return "already on this node (staged by " + item.kept_by_name + ")";
     case KeptHere::miss:
       return "not on this node yet; it is kept there for your further jobs while there is room";
     case KeptHere::refused:

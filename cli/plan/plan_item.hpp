@@ -48,6 +48,7 @@ struct PlanItem {
   bool is_shared = false;  // the request has the key `shared`
   KeptHere kept = KeptHere::unknown;
   std::uint32_t kept_by = 0;        // for a hit: the job that staged it
+  std::string kept_by_name;         // and as its user calls it
   std::string not_kept;             // for `refused`: why
   std::vector<std::string> newest;  // what newest= would choose now, the newest first
   std::uint64_t newest_among = 0;   // how many there are to choose from

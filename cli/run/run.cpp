@@ -23,6 +23,8 @@
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
+#include "daemon/worker/out/job_output.hpp"
+#include "daemon/worker/out/staged_data.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
@@ -227,6 +229,9 @@ class Run {
     auto kept = kept_results(request_, order_, tree);
     const int undelivered = *code == 0 ? k_not_delivered : *code;
     if (kept.empty()) return clean(undelivered);
+    // What was staged can be staged again. If it cannot be dropped, it stays.
+    const StagedData staged(request_, order_, directory_.fd());
+    static_cast<void>(!drop_staged(request_, tree, staged));
     if (need_the_rest(kept, tree)) kept.clear();
     voice_.say("results were not delivered: they are kept in " + directory_.path() + "\n" +
                how_to_copy(kept, directory_.path()));

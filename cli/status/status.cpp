@@ -220,19 +220,30 @@ class Display {
       return write(to_json(report, form) + "\n");
     }
     const Owners owners = ::geteuid() == 0 ? Owners::name : Owners::hide;
-    const std::string text = status_text(report, arguments_.job, owners, shows_colour());
-    if (redraws_) return redraw(text);
+    const Screen screen = redraws_ ? screen_size() : Screen{0, k_any_width};
+    const std::string text =
+        status_text(report, arguments_.job, owners, shows_colour(), screen.columns);
+    if (redraws_) return redraw(text, screen.lines);
     write(std::exchange(is_first_, false) ? text : "\n" + text);
   }
 
  private:
   static void write(const std::string& text) { static_cast<void>(!write_all(STDOUT_FILENO, text)); }
 
-  // Draws over the previous text, with as many lines as the terminal has; cuts long lines.
-  void redraw(const std::string& text) {
+  struct Screen {
+    std::size_t lines;
+    std::size_t columns;
+  };
+
+  static Screen screen_size() {
     winsize size{};
-    const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
-    std::size_t room = is_known ? size.ws_row - 1U : 23U;
+    static_cast<void>(::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size));
+    return {size.ws_row > 1 ? size.ws_row - 1U : 23U,
+            size.ws_col > 0 ? size.ws_col : std::size_t{80}};
+  }
+
+  // Draws over the previous text, with as many lines as there is room for; cuts long lines.
+  void redraw(const std::string& text, std::size_t room) {
     std::string screen =
         std::exchange(is_first_, false) ? "\x1b[2J\x1b[H\x1b[?7l" : "\x1b[H\x1b[?7l";
     for (const char c : text) {

@@ -61,6 +61,14 @@ void drop_outdated(std::vector<std::string>& lines) {
   std::erase(lines, "");
 }
 
+// Of its progress, what a node said last is enough.
+void drop_earlier_progress(std::vector<std::string>& lines) {
+  std::set<std::string> nodes;
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line)
+    if (is_progress(*line) && !nodes.insert(node_in(*line)).second) line->clear();
+  std::erase(lines, "");
+}
+
 std::string sources_of(const JobEnd& end, const std::string& job) {
   const std::string report = "`nodestage report " + job + "` shows what its nodes recorded";
   if (end.output.empty())
@@ -101,6 +109,7 @@ std::vector<std::string> lines_of_nodestage(std::string_view output) {
     lines.push_back(printable(line));
   }
   drop_outdated(lines);
+  drop_earlier_progress(lines);
   if (lines.size() > k_most_lines)
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(k_most_lines));
   return lines;
@@ -146,12 +155,16 @@ std::string end_text(const JobEnd& end, const std::string& job, const std::strin
 namespace {
 
 constexpr std::size_t k_item_width = 40;
+constexpr std::size_t k_least_item_width = 12;
 constexpr std::size_t k_columns = 8;
-constexpr std::size_t k_state = 1;
-constexpr std::size_t k_item_state = 3;
+enum Column : std::size_t { k_node, k_state, k_item, k_item_state, k_bytes, k_files, k_rate };
 using Cells = std::array<std::string, k_columns>;
 
 const Cells k_head = {"NODE", "STATE", "ITEM", "ITEM STATE", "BYTES", "FILES", "RATE", "LEFT"};
+
+// What a narrow table does without, the first first. The line of the job tells the nodes' states.
+constexpr std::array k_dropped_before_names = {k_files, k_state};
+constexpr std::array k_dropped_after_names = {k_item_state, k_rate};
 
 // An item for which nothing was staged has no figures: its note says why.
 bool is_linked(const StatusItem& item) { return (item.flags & k_item_linked) != 0; }
@@ -202,29 +215,61 @@ class Table {
     const std::size_t first = lines_.size();
     for (const StatusItem& item : status.items) lines_.push_back(cells_of(item));
     if (status.items.empty()) lines_.push_back({"", "", "-", "-", "-", "-", "-", "-"});
-    lines_[first][0] = printable(status.row.node);
-    lines_[first][1] = printable(status.row.state);
+    lines_[first][k_node] = printable(status.row.node);
+    lines_[first][k_state] = printable(status.row.state);
+  }
+
+  void narrow(std::size_t width) {
+    for (const Column column : k_dropped_before_names) drop_if_wider(width, column);
+    const std::size_t names = widths()[k_item];
+    if (total() > width)
+      shorten_items(std::max(names - std::min(names, total() - width), k_least_item_width));
+    for (const Column column : k_dropped_after_names) drop_if_wider(width, column);
   }
 
   [[nodiscard]] std::string text(bool has_colour) const {
-    std::array<std::size_t, k_columns> widths{};
-    for (const Cells& line : lines_) {
-      for (std::size_t i = 0; i < k_columns; ++i)
-        widths[i] = std::max(widths[i], width_of(line[i]));
-    }
+    const auto widths = this->widths();
     std::string text;
     for (const Cells& line : lines_) {
       text += ' ';
-      for (std::size_t i = 0; i < k_columns; ++i)
+      for (std::size_t i = 0; i < k_columns; ++i) {
+        if (is_dropped_[i]) continue;
         text += " " + inked(line[i], has_colour ? ink_of(line[i], i) : Ink::plain) +
                 (i + 1 < k_columns ? std::string(widths[i] - width_of(line[i]) + 1, ' ') : "");
+      }
       text += '\n';
     }
     return text;
   }
 
  private:
+  [[nodiscard]] std::array<std::size_t, k_columns> widths() const {
+    std::array<std::size_t, k_columns> widths{};
+    for (const Cells& line : lines_) {
+      for (std::size_t i = 0; i < k_columns; ++i)
+        widths[i] = std::max(widths[i], width_of(line[i]));
+    }
+    return widths;
+  }
+
+  // Two blanks stand before each column.
+  [[nodiscard]] std::size_t total() const {
+    std::size_t total = 0;
+    const auto widths = this->widths();
+    for (std::size_t i = 0; i < k_columns; ++i) total += is_dropped_[i] ? 0 : 2 + widths[i];
+    return total;
+  }
+
+  void drop_if_wider(std::size_t width, Column column) {
+    if (total() > width) is_dropped_[column] = true;
+  }
+
+  void shorten_items(std::size_t width) {
+    for (Cells& line : lines_) line[k_item] = shortened(line[k_item], width);
+  }
+
   std::vector<Cells> lines_;
+  std::array<bool, k_columns> is_dropped_{};
 };
 
 // "staging", "staging on 2 nodes, ready on 1"
@@ -240,34 +285,61 @@ std::string states_of(const std::vector<const JobStatus*>& nodes) {
   return text;
 }
 
-void add_line(std::string& text, const std::string& node, const std::string& what) {
-  if (what.empty()) return;
-  std::string line = "  " + printable(node) + ": ";
-  for (const char c : printable(what, Newlines::keep)) {
-    line += c;
-    if (c == '\n') line += "    ";
+// What does not fit into the table: what several nodes say stands there once.
+class Words {
+ public:
+  void add(const std::string& node, const std::string& what) {
+    if (what.empty()) return;
+    const std::string name = printable(node);
+    // The job's other nodes say who has failed.
+    const auto same = std::find_if(said_.begin(), said_.end(), [&what](const Said& said) {
+      return said.what == what || failure_on(said.nodes, said.what) == what ||
+             failure_on({said.nodes.front()}, said.what) == what;
+    });
+    if (same == said_.end()) return said_.push_back({{name}, what});
+    if (same->nodes.back() != name) same->nodes.push_back(name);
   }
-  text += line + '\n';
-}
 
-// Adds what does not fit into the table.
-void add_words(std::string& text, const JobStatus& status) {
+  [[nodiscard]] std::string text() const {
+    std::string text;
+    for (const Said& said : said_) {
+      text += "  " + nodes_text(said.nodes) + ": ";
+      for (const char c : printable(said.what, Newlines::keep)) {
+        text += c;
+        if (c == '\n') text += "    ";
+      }
+      text += '\n';
+    }
+    return text;
+  }
+
+ private:
+  struct Said {
+    std::vector<std::string> nodes;  // printable
+    std::string what;
+  };
+
+  std::vector<Said> said_;
+};
+
+void add_words(Words& words, const JobStatus& status) {
   const StatusRow& row = status.row;
   const std::string cause = in_one_line(row.cause);
   for (const StatusItem& item : status.items) {
     const bool is_shown = cause.find(item.note) != std::string::npos;
     if (is_shown) continue;
     const bool has_target = item.kind == ItemKind::output && !item.destination.empty();
-    add_line(text, row.node,
-             item_title(item.source, item.what) +
-                 (has_target ? " -> " + printable(item.destination) : "") + ": " + item.note);
+    words.add(row.node, item_title(item.source, item.what) +
+                            (has_target ? " -> " + printable(item.destination) : "") + ": " +
+                            item.note);
   }
-  add_line(text, row.node, row.cause);
-  add_line(text, row.node, row.others);
-  if (!row.kept_in.empty()) add_line(text, row.node, "kept in " + row.kept_in);
+  words.add(row.node, row.cause);
+  words.add(row.node, row.others);
+  if (!row.kept_in.empty()) words.add(row.node, "kept in " + row.kept_in);
 }
 
-std::string job_text(const std::vector<const JobStatus*>& nodes, Owners owners, bool has_colour) {
+std::string job_text(const std::vector<const JobStatus*>& nodes, Owners owners, bool has_colour,
+                     std::size_t width) {
   const StatusRow& row = nodes.front()->row;
   std::string text = "job " + std::to_string(row.job);
   if (row.restart != 0) text += " (restart " + std::to_string(row.restart) + ")";
@@ -275,9 +347,11 @@ std::string job_text(const std::vector<const JobStatus*>& nodes, Owners owners, 
   text += ": " + states_of(nodes) + "\n";
   Table table;
   for (const JobStatus* status : nodes) table.add(*status);
+  table.narrow(width);
   text += table.text(has_colour);
-  for (const JobStatus* status : nodes) add_words(text, *status);
-  return text;
+  Words words;
+  for (const JobStatus* status : nodes) add_words(words, *status);
+  return text + words.text();
 }
 
 std::string nothing_text(const StatusReport& report, const std::string& job) {
@@ -298,15 +372,16 @@ std::string nothing_text(const StatusReport& report, const std::string& job) {
 }  // namespace
 
 std::string status_text(const StatusReport& report, const std::string& job, Owners owners,
-                        bool has_colour) {
+                        bool has_colour, std::size_t width) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<const JobStatus*>> jobs;
   for (const JobStatus& status : report.jobs)
     jobs[{status.row.job, status.row.restart}].push_back(&status);
   std::string text;
-  for (const auto& item : jobs) text += job_text(item.second, owners, has_colour);
+  for (const auto& item : jobs) text += job_text(item.second, owners, has_colour, width);
   if (jobs.empty()) text = nothing_text(report, job);
-  for (const NodeFault& fault : report.faults) add_line(text, fault.node, fault.what);
-  return text;
+  Words faults;
+  for (const NodeFault& fault : report.faults) faults.add(fault.node, fault.what);
+  return text + faults.text();
 }
 
 }  // namespace nodestage

@@ -23,7 +23,8 @@ JobEnd end_of_job(const SlurmJob& job, const std::string& wanted);
 Result<std::string> read_output_end(const std::string& path, std::uint32_t owner);
 
 // Returns the last lines of nodestage in the end of an output, without "nodestage: ", printable.
-// How to fetch what a node keeps is left out if the node says later what became of that.
+// How to fetch what a node keeps is left out if the node says later what became of that, and a line
+// of progress if the node says a later one.
 std::vector<std::string> lines_of_nodestage(std::string_view output);
 
 // Returns whether the job, its staging or the delivery of its results has failed, as far as is
@@ -34,11 +35,13 @@ bool has_failed(const StatusReport& report);
 std::string end_text(const JobEnd& end, const std::string& job, const std::string& state);
 
 enum class Owners { hide, name };
+inline constexpr std::size_t k_any_width = static_cast<std::size_t>(-1);
 
 // Returns a table for each job, with a line for each node and item, and notes below it. Ends with a
 // newline. Contains no control characters but newlines and, with has_colour, colors. `job` is the
-// requested one; "": all.
+// requested one; "": all. Where a table is wider than `width` columns, it has fewer of its columns
+// and shorter names of items: RATE and LEFT go last.
 std::string status_text(const StatusReport& report, const std::string& job, Owners owners,
-                        bool has_colour = false);
+                        bool has_colour = false, std::size_t width = k_any_width);
 
 }  // namespace nodestage

@@ -23,6 +23,7 @@ constexpr SecondsSetting k_seconds[] = {
     {"stage_wait", &PluginSettings::stage_wait, 1, 30 * k_day},
     {"epilog_wait", &PluginSettings::epilog_wait, 1, k_day},
     {"progress", &PluginSettings::progress, 1, k_day},
+    {"results_wait", &PluginSettings::results_wait, 0, k_day},
 };
 
 struct PathSetting {
@@ -107,7 +108,7 @@ std::string set_one(PluginSettings& settings, std::string_view argument) {
   }
   if (name == "venv_environment") return set_variables(settings, text);
   return "unknown; known are socket, runtime_dir, begin_wait, daemon_wait, stage_wait, "
-         "epilog_wait, progress, venv_environment, users and groups";
+         "epilog_wait, progress, results_wait, venv_environment, users and groups";
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct PluginSettings {
   std::chrono::seconds stage_wait{86400};   // the limit of a task's whole wait
   std::chrono::seconds epilog_wait{0};      // the limit of the epilog hook's whole wait; 0: not set
   std::chrono::seconds progress{10};        // between two progress lines, not on a terminal
+  std::chrono::seconds results_wait{60};    // of salloc and srun for the job's results; 0: none
   std::vector<std::string> venv_environment;  // more variables for a build: "NAME", "PREFIX*"
   // Whose options are accepted at submission: names of users; names or numbers of groups. Both
   // empty: everybody's.

@@ -26,21 +26,18 @@ std::string queue_line(const Progress& progress) {
 
 std::string item_name(const Progress& progress) {
   const std::string name = shortened(printable(progress.current), k_name_width);
-  if (progress.items <= 1) return name.empty() ? "staging" : name;
-  const std::uint32_t number = std::min(progress.items_done, progress.items - 1) + 1;
-  std::string text = "item " + human_count(number) + " of " + human_count(progress.items);
-  return name.empty() ? text : text + ", " + name;
+  return progress.items <= 1 && name.empty() ? "staging" : name;
 }
 
-// "n1: a-long-name.tar: 1.2 of 4.0 GiB (30%)" as "n1: a-...ar: 1.2 of 4.0 GiB (30%)", or the
-// figures alone.
-std::string with_figures(const std::string& line, std::size_t width) {
-  constexpr std::size_t k_least_name = 16;
-  const std::size_t colon = line.rfind(": ");
-  if (colon == std::string::npos) return shortened(line, width);
-  const std::string figures = line.substr(colon + 2);
-  if (figures.size() + 2 + k_least_name > width) return shortened(figures, width);
-  return shortened(line.substr(0, colon), width - 2 - figures.size()) + ": " + figures;
+std::string item_number(const Progress& progress) {
+  if (progress.items <= 1) return {};
+  const std::uint32_t number = std::min(progress.items_done, progress.items - 1) + 1;
+  return "item " + human_count(number) + " of " + human_count(progress.items);
+}
+
+// The parts that there are.
+std::string joined(const std::string& first, const char* between, const std::string& second) {
+  return first + (first.empty() || second.empty() ? "" : between) + second;
 }
 
 std::string whole_seconds(double seconds) {
@@ -79,56 +76,108 @@ std::string ProgressPrinter::time_left(const Progress& progress) const {
   const auto rest = static_cast<double>(progress.bytes_total - progress.bytes_read);
   const double seconds = rest / bytes_per_second_;
   if (seconds > 100 * 3600) return {};  // no progress: a number would be invented
-  return ", about " + whole_seconds(seconds) + " left";
+  return "about " + whole_seconds(seconds) + " left";
 }
 
-std::string ProgressPrinter::staging_line(const Progress& progress) const {
+ProgressPrinter::Line ProgressPrinter::staging_parts(const Progress& progress) const {
+  Line line;
+  line.number = item_number(progress);
+  line.name = item_name(progress);
   const bool is_counted = progress.bytes_total + progress.bytes_read + progress.files > 0;
   // A virtual environment's build has no figures; the installer's output is part of its name.
-  if (!is_counted && !progress.current.empty()) return item_name(progress);
-  std::string text = item_name(progress) + ": ";
+  if (!is_counted && !progress.current.empty()) return line;
   if (progress.bytes_total > 0) {
-    text += bytes_of(progress.bytes_read, progress.bytes_total);
-    if (progress.items > 1) text += " in all";
-    text += " (" + percent(progress.bytes_read, progress.bytes_total) + ")";
+    line.amount = bytes_of(progress.bytes_read, progress.bytes_total);
+    if (progress.items > 1) line.amount += " in all";
+    line.share = percent(progress.bytes_read, progress.bytes_total);
   } else {
-    text += human_bytes(progress.bytes_read) + " read";
+    line.amount = human_bytes(progress.bytes_read) + " read";
   }
   if (bytes_per_second_ >= 1) {
-    text += time_left(progress);
-    text += ", " + human_bytes(static_cast<std::uint64_t>(bytes_per_second_)) + "/s";
+    const std::string left = time_left(progress);
+    if (!left.empty()) line.details.push_back(left);
+    line.details.push_back(human_bytes(static_cast<std::uint64_t>(bytes_per_second_)) + "/s");
   }
-  return text + ", " + human_count(progress.files) + (progress.files == 1 ? " file" : " files");
-}
-
-std::string without_details(std::string line, std::size_t width) {
-  while (line.size() > width) {
-    const std::size_t detail = line.rfind(", ");
-    if (detail == std::string::npos) return with_figures(line, width);
-    line.resize(detail);
-  }
+  line.details.push_back(human_count(progress.files) + (progress.files == 1 ? " file" : " files"));
   return line;
 }
 
-std::string ProgressPrinter::line(const Progress& progress) {
-  const std::string others = printable(progress.others);
-  if (progress.phase == ProgressPhase::others)
-    return "ready here; " + (others.empty() ? "waiting for the job's other nodes" : others);
-  return own_line(progress) + (others.empty() ? "" : "; " + others);
+namespace {
+
+std::string figures_of(const ProgressPrinter::Line& line) {
+  return line.share.empty() ? line.amount : line.amount + " (" + line.share + ")";
 }
 
-std::string ProgressPrinter::own_line(const Progress& progress) {
+}  // namespace
+
+std::string ProgressPrinter::Line::text() const {
+  std::string text = joined(joined(number, ", ", name), ": ", figures_of(*this));
+  for (const std::string& detail : details) text += ", " + detail;
+  return joined(text, "; ", others);
+}
+
+std::string ProgressPrinter::Line::within(const std::string& prefix, std::size_t width) const {
+  constexpr std::size_t k_least_name = 10;
+  const std::string figures = figures_of(*this);
+  Line line = *this;
+  if ((prefix + line.text()).size() <= width) return prefix + line.text();
+  if (figures.empty())
+    return shortened(prefix + joined(joined(number, ", ", name), "; ", others), width);
+  line.others.clear();
+  while (!line.details.empty() && (prefix + line.text()).size() > width) line.details.pop_back();
+  if ((prefix + line.text()).size() > width) line.number.clear();
+  if ((prefix + line.text()).size() <= width) return prefix + line.text();
+  const std::size_t taken = prefix.size() + 2 + figures.size();
+  if (taken + k_least_name <= width)
+    return prefix + shortened(name, width - taken) + ": " + figures;
+  for (const std::string& text : {prefix + figures, figures, share.empty() ? amount : share})
+    if (text.size() <= width) return text;
+  return shortened(share.empty() ? amount : share, width);
+}
+
+ProgressPrinter::Line ProgressPrinter::parts(const Progress& progress) {
+  const std::string others = printable(progress.others);
+  Line line;
+  if (progress.phase == ProgressPhase::others) {
+    line.name = "ready here";
+    line.others = others.empty() ? "waiting for the job's other nodes" : others;
+    return line;
+  }
+  line = own_parts(progress);
+  line.others = others;
+  return line;
+}
+
+ProgressPrinter::Line ProgressPrinter::own_parts(const Progress& progress) {
+  Line line;
   switch (progress.phase) {
     case ProgressPhase::queued:
-      return queue_line(progress);
+      line.name = queue_line(progress);
+      return line;
     case ProgressPhase::starting:
-      return "staging starts";
+      line.name = "staging starts";
+      return line;
     case ProgressPhase::staging:
     case ProgressPhase::others:
       break;
   }
   update_speed(progress);
-  return staging_line(progress);
+  return staging_parts(progress);
+}
+
+std::chrono::milliseconds pause_of_lines(std::chrono::milliseconds interval,
+                                         std::chrono::milliseconds passed) {
+  constexpr std::chrono::milliseconds k_most = std::chrono::minutes(5);
+  return std::max(interval, std::min(passed / 5, k_most));
+}
+
+// Only such a line has a number of files after what has been read.
+bool is_progress(std::string_view line) {
+  const std::size_t end = std::min(line.find("; "), line.size());
+  const std::string_view own = line.substr(0, end);
+  const bool has_files = own.ends_with(" file") || own.ends_with(" files");
+  return has_files && (own.find("%), ") != std::string_view::npos ||
+                       own.find(" read, ") != std::string_view::npos);
 }
 
 namespace {
@@ -152,7 +201,8 @@ TaskVoice::TaskVoice(Speech speech, int fd, bool moves_lines, std::string_view n
       prefix_("nodestage: " + printable(node) + ": "),
       interval_(interval),
       moves_lines_(speech == Speech::aloud && moves_lines),
-      next_line_(Clock::now() + std::min(interval, k_first_line)) {}
+      begun_(Clock::now()),
+      next_line_(begun_ + std::min(interval, k_first_line)) {}
 
 std::chrono::milliseconds TaskVoice::report_interval() const {
   if (moves_lines_) return k_moving_interval;
@@ -180,21 +230,22 @@ void TaskVoice::say(std::string_view text) {
   write(lines + '\n');
 }
 
-void TaskVoice::move_line(const std::string& text) {
-  write(k_clear_line + without_details(prefix_ + text, terminal_width(fd_) - 1));
+void TaskVoice::move_line(const ProgressPrinter::Line& line) {
+  write(k_clear_line + line.within(prefix_, terminal_width(fd_) - 1));
   line_shown_ = true;
 }
 
 void TaskVoice::progress(const Progress& progress) {
   if (speech_ != Speech::aloud) return;
-  const std::string text = printer_.line(progress);
-  if (listener_ != nullptr) listener_(text);
-  if (moves_lines_) {
-    move_line(text);
-  } else if (Clock::now() >= next_line_) {
-    say(text);
-    next_line_ = Clock::now() + interval_;
-  }
+  const ProgressPrinter::Line line = printer_.parts(progress);
+  if (listener_ != nullptr) listener_(line.text());
+  if (moves_lines_) return move_line(line);
+  const auto now = Clock::now();
+  if (now < next_line_) return;
+  say(line.text());
+  using std::chrono::milliseconds;
+  next_line_ =
+      now + pause_of_lines(interval_, std::chrono::duration_cast<milliseconds>(now - begun_));
 }
 
 }  // namespace nodestage

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/wire/daemon_client.hpp"
 #include "common/wire/protocol.hpp"
@@ -23,13 +24,29 @@ namespace nodestage {
 // If this node is not ready either, the line about the others follows its own progress.
 class ProgressPrinter {
  public:
-  std::string line(const Progress& progress);
+  // The parts of a line, for a screen that has no room for all of them.
+  struct Line {
+    std::string number;                // "item 2 of 3"
+    std::string name;                  // "data.tar.gz", or all there is to say
+    std::string amount;                // "1.2 of 4.0 GiB in all"
+    std::string share;                 // "30%"
+    std::vector<std::string> details;  // "about 9 s left", then what matters less
+    std::string others;
+
+    [[nodiscard]] std::string text() const;
+    // With `prefix`, in `width` columns at most: the others, the details, the number, the name, the
+    // prefix and the amount are left out one after the other, and the share goes last.
+    [[nodiscard]] std::string within(const std::string& prefix, std::size_t width) const;
+  };
+
+  Line parts(const Progress& progress);
+  std::string line(const Progress& progress) { return parts(progress).text(); }
 
  private:
-  std::string own_line(const Progress& progress);
+  Line own_parts(const Progress& progress);
   void update_speed(const Progress& progress);
-  std::string staging_line(const Progress& progress) const;
-  std::string time_left(const Progress& progress) const;
+  [[nodiscard]] Line staging_parts(const Progress& progress) const;
+  [[nodiscard]] std::string time_left(const Progress& progress) const;
 
   std::uint64_t last_bytes_ = 0;
   std::uint64_t last_ms_ = 0;
@@ -42,9 +59,13 @@ std::string bytes_of(std::uint64_t part, std::uint64_t whole);
 // Returns "30%", never more than 100%.
 std::string percent(std::uint64_t part, std::uint64_t whole);
 
-// Shortens a line to `width` columns: first drops the last details, then shortens the name, and
-// finally the figures.
-std::string without_details(std::string line, std::size_t width);
+// Returns how long a log waits for its next line of progress: `interval` at first, then a fifth of
+// the time that has passed, and five minutes at most.
+std::chrono::milliseconds pause_of_lines(std::chrono::milliseconds interval,
+                                         std::chrono::milliseconds passed);
+
+// Whether a line of a job's output, without "nodestage: ", is one of progress with figures.
+bool is_progress(std::string_view line);
 
 // Only one task per node speaks; the others are silent. In a step that waits for several nodes, the
 // first node reports the progress of all (`aloud`), the others only their results.
@@ -52,8 +73,9 @@ enum class Speech { silent, results, aloud };
 
 // Writes "nodestage: NODE: ..." lines to a borrowed descriptor. With `moves_lines`, for a terminal
 // that obeys escape codes (common/os/terminal.hpp), progress is one line that is redrawn, and
-// cleared before other text and at the end; else it is one line per `interval`. Text is made
-// printable here. A failed write is ignored, since the job's output is the user's concern.
+// cleared before other text and at the end; else it is one line per `interval`, and less often as
+// it lasts. Text is made printable here. A failed write is ignored, since the job's output is the
+// user's concern.
 class TaskVoice {
  public:
   TaskVoice(Speech speech, int fd, bool moves_lines, std::string_view node,
@@ -79,7 +101,7 @@ class TaskVoice {
 
  private:
   void write(std::string_view text) const;
-  void move_line(const std::string& text);
+  void move_line(const ProgressPrinter::Line& line);
 
   Speech speech_;
   int fd_;
@@ -87,6 +109,7 @@ class TaskVoice {
   std::chrono::seconds interval_;
   bool moves_lines_;
   bool line_shown_ = false;
+  Deadline begun_;
   Deadline next_line_;
   ProgressPrinter printer_;
   Listener listener_ = nullptr;

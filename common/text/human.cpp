@@ -196,4 +196,20 @@ std::string printable_within(std::string_view text, std::size_t bytes, Newlines 
   return shown.replace(head, tail - head, k_gap);
 }
 
+std::string nodes_text(const std::vector<std::string>& nodes) {
+  constexpr std::size_t k_names = 3;
+  const std::size_t count = nodes.size();
+  const std::size_t shown = count <= k_names + 1 ? count : k_names;
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const bool is_last = i + 1 == count;
+    text += (i == 0 ? "" : is_last ? " and " : ", ") + nodes[i];
+  }
+  return shown == count ? text : text + " and " + human_count(count - shown) + " more";
+}
+
+std::string failure_on(const std::vector<std::string>& nodes, const std::string& cause) {
+  return (nodes.size() == 1 ? "node " : "nodes ") + nodes_text(nodes) + ": " + cause;
+}
+
 }  // namespace nodestage

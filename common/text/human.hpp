@@ -52,4 +52,9 @@ std::string shortened(std::string_view text, std::size_t width);
 std::string printable_within(std::string_view text, std::size_t bytes,
                              Newlines newlines = Newlines::escape);
 
+// Returns "n1", "n1 and n2", "n1, n2, n3 and 4 more", of printable names.
+std::string nodes_text(const std::vector<std::string>& nodes);
+// Returns "node n1: CAUSE", or "nodes n1 and n2: CAUSE": a failure as the job's nodes tell it.
+std::string failure_on(const std::vector<std::string>& nodes, const std::string& cause);
+
 }  // namespace nodestage

@@ -58,4 +58,9 @@ Result<Message> decode_message(std::string_view packet) {
   return message;
 }
 
+std::string job_name(std::uint32_t job, std::uint32_t array_job, std::uint32_t array_task) {
+  if (array_job == k_no_number) return "job " + std::to_string(job);
+  return "job " + std::to_string(array_job) + "_" + std::to_string(array_task);
+}
+
 }  // namespace nodestage

@@ -33,6 +33,8 @@ inline constexpr std::uint32_t k_no_number =
 // Numbers of Slurm's; plugin/slurm_host.cpp compares them with slurm.h.
 inline constexpr std::uint32_t k_slurm_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT
 inline constexpr std::uint32_t k_slurm_no_value = 0xfffffffe;    // NO_VAL: "no such number"
+// Returns a job as its user calls it: "job 12"; for a task of an array "job 10_3".
+std::string job_name(std::uint32_t job, std::uint32_t array_job, std::uint32_t array_task);
 
 // Begin::slurm_ways, bits: what slurm.conf says.
 inline constexpr std::uint8_t k_at_allocation = 1;  // else the other nodes' prologs run late
@@ -70,9 +72,11 @@ enum class WaitScope : std::uint8_t {
 constexpr EnumRange<WaitScope> range_of(WaitScope) { return {WaitScope::node, WaitScope::all}; }
 
 // Wait::goes_on: the step does not depend on the answer.
-inline constexpr std::uint8_t k_runs = 1;    // --stage-wait=none
-inline constexpr std::uint8_t k_looks = 2;   // it only observes the job: `nodestage status`
-inline constexpr std::uint8_t k_looked = 3;  // it observed, and has ended; root alone sends both
+inline constexpr std::uint8_t k_says_all = 1;
+inline constexpr std::uint8_t k_says_own = 2;  // and not what the step's first node says
+inline constexpr std::uint8_t k_runs = 1;      // --stage-wait=none
+inline constexpr std::uint8_t k_looks = 2;     // it only observes the job: `nodestage status`
+inline constexpr std::uint8_t k_looked = 3;    // it observed, and has ended; root alone sends both
 
 struct Wait {
   std::uint32_t job = 0;
@@ -300,6 +304,8 @@ struct CacheRow {                  // field order on the wire:
   std::uint64_t hits = 0;          // u64, jobs that found it, since the daemon started
   std::uint32_t jobs = 0;          // u32, that use it now
   std::string fault;               // text, why it could not be removed; empty: nobody has tried
+  std::uint32_t array_job = k_no_number;   // u32, with array_task what users call `job`
+  std::uint32_t array_task = k_no_number;  // u32
 };
 
 // Names are below `root`, the directory that holds all job directories.

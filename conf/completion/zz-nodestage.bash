@@ -3,6 +3,9 @@
 # its commands by one file; when it is loaded for another one, it replaces what these three have.
 # shellcheck shell=bash
 
+# Some systems read this directory without bash-completion: then nothing loads a completion.
+declare -F _comp_load >/dev/null || declare -F _completion_loader >/dev/null || return 0
+
 _nodestage_load() {
     if declare -F _comp_load >/dev/null; then
         _comp_load -- "$1"

@@ -4,4 +4,4 @@ job --stage-out=r:o,every=15,optional <<'JOB'
 #!/bin/bash
 true
 JOB
-has "$output" 'this site delivers results of a running job every 1 min 00 s at most (every=15 was asked for)'
+has "$output" 'this site delivers results of a running job at most once in 1 min (every=15 was asked for)'

@@ -172,6 +172,12 @@ gone() {
     [ "$status" = 0 ]
     grep -aE $'\x1b\\[K[^\x1b]{0,20}[0-9.]+( MiB)? of 30\\.[0-9] MiB \\([0-9]+%\\)' <<<"$output" | tail -c 300
     [ "$(grep -aoE '[^K]*%\)' <<<"$output" | wc -L)" -le 39 ]
+    # With two items, where the sum is told.
+    me sh -c 'cp a-data* another.tar.bz2'
+    run me taskset -c 0 script -qefc "stty cols 45; nodestage run --stage-dataset=a-data*:d --stage-dataset=another.tar.bz2 -- true" \
+        /dev/null </dev/null
+    grep -qaE '[0-9]+%\)' <<<"$output"
+    me rm another.tar.bz2
     me sh -c 'rm a-data*'
     nothing_left
 }
@@ -289,6 +295,13 @@ gone() {
     me sh -c "${command//ELSEWHERE/out/rescued}"
     [ "$(cat "$PLACE/work/out/rescued/x")" = x ]
     nothing_left
+    # What was staged and is unchanged can be staged again, and is not kept.
+    run me nodestage run --stage-dataset=tree --stage-out=r:blocked/below -- \
+        sh -c 'cd $SLURM_TMPDIR && mkdir r && echo x >r/x && echo new >tree/new'
+    kept=$(grep -oP 'kept in \K\S+' <<<"$output")
+    [ "$(cat "$kept/r/x" "$kept/tree/new")" = $'x\nnew' ]
+    [ ! -e "$kept/tree/one" ] && [ ! -e "$kept/tree/sub" ]
+    me rm -rf "$kept"
     # A failure of the command's own comes first.
     run me nodestage run --stage-out=r:blocked/below -- sh -c 'echo x >$SLURM_TMPDIR/r; exit 4'
     [ "$status" = 4 ]
@@ -474,6 +487,18 @@ keys: extract=, strip=, newest=' "; more: man 7 nodestage"
         chown 0 "$PLACE/work/secret/x" && chmod 600 "$PLACE/work/secret/x"
         exits_with 1 secret -o out/a.tar.zst
         has "$output" "x: "
+        # The top of a file system has a directory of root's.
+        me sh -c 'rm -rf secret; mkdir secret; echo y >secret/y'
+        mkdir -m 700 "$PLACE/work/secret/lost+found"
+        exits_with 1 secret -o out/a.tar.zst
+        has "$output" "lost+found: " "exclude="
+        [[ $output != *"try again"* && $output != *chmod* ]]
+        run me nodestage plan --stage-dataset=secret
+        has "$output" "lost+found" "exclude="
+        [[ $output != *chmod* ]]
+        run me nodestage plan --stage-dataset=secret,exclude=lost+found
+        [ "$status" = 0 ]
+        rmdir "$PLACE/work/secret/lost+found"
     fi
     me rm -rf secret
     [ -z "$(find "$PLACE/work/out" -name '.nodestage*' -o -name 'a.tar*')" ]

@@ -91,6 +91,12 @@ offered() {
         "sbatch --stage-dataset='my^" '<--stage-dataset=my data.tar>' 'sbatch --stage-venv=v,wheels=^' '<--stage-venv=v,wheels=wheels/>'
 }
 
+@test "bash without bash-completion: nothing is completed, and no command is missed" {
+    run bash --noprofile --norc -ic '. "$1"; complete -p sbatch; declare -F | grep nodestage' sh \
+        "$NODESTAGE_STAGE/etc/bash_completion.d/zz-nodestage"
+    [[ $output != *_nodestage* ]]
+}
+
 @test "zsh: files, keys and their values, verbs and options" {
     SHELL_HERE=zsh
     everywhere

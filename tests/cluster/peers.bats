@@ -119,8 +119,15 @@ SCRIPT
     [[ $OUTPUT != *started* ]]
     run as alice srun -N3 --stage-dataset=/opt/local/data.tar echo started
     [ "$status" -ne 0 ]
-    has "$output" "n1: node n2: " "n3: node n2: "
+    # The first node says it, for all.
+    has "$output" "n1: node n2: "
+    [[ $output != *"nodestage: n2: "* && $output != *"nodestage: n3: "* ]]
     [[ $output != *started* ]]
+    # What fails on all of them is told once.
+    run as alice srun -N3 --stage-dataset=/opt/local/missing.tar echo started
+    [ "$status" -ne 0 ]
+    has "$output" "nodestage: n1: nodes n1, n2 and n3: "
+    [[ $output != *"nodestage: n2: "* && $output != *"nodestage: n3: "* ]]
     # Where a step waits for its own node only, the others' failure is not its own.
     run as alice srun -N3 --stage-wait=node --stage-dataset=/opt/local/data.tar sh -c 'echo started on $SLURMD_NODENAME'
     has "$output" "started on n1"

@@ -161,6 +161,11 @@ TYPED
     run as alice srun -N3 --stage-dataset=data.tar.gz --stage-out=made:out/srun_%N \
         bash -c 'bash ~/show $(hostname); diff -r ~/ref $NODESTAGE_DATASET && echo same; hostname >$SLURM_TMPDIR/made'
     [ "$status" -eq 0 ]
+    # srun has waited for them, and says where it stands.
+    for node in n1 n2 n3; do
+        [ "$(contents out/srun_$node)" = $node ]
+    done
+    lines_like 1 'nodestage: job [0-9]+ has ended on its nodes; .nodestage report [0-9]+. shows which of its results' "$output"
     lines_like 3 '^same$' "$output"
     assert_idle_clean
     for node in n1 n2 n3; do

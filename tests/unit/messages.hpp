@@ -45,7 +45,8 @@ inline std::vector<Message> one_of_each() {
           ReportRow{"{}"},
           CacheQuery{},
           CacheDrop{{"1000.ab"}},
-          CacheRow{"1000.ab", 1000, "alice", "tar", "/s", "/c", 7, 8, 9, 10, 11, 12, 13, 14, "f"},
+          CacheRow{"1000.ab", 1000, "alice", "tar", "/s", "/c", 7, 8, 9, 10, 11, 12, 13, 14, "f",
+                   15, 16},
           Push{1, 250, 0, {"results", "a b"}},
           PlaceQuery{1, 2},
           PlaceRow{"/r", {"d"}, "h", {"t", "c"}}};

@@ -68,6 +68,22 @@ TEST_CASE("one failure is everybody's, and stays") {
   CHECK(barrier.verdict() == Verdict::failed);
 }
 
+TEST_CASE("a failure that nodes share is one, and others' nodes have a second to say so") {
+  Barrier barrier({"n1", "n2", "n3", "n4"}, k_start);
+  CHECK_FALSE(barrier.is_gathering(k_start));
+  NodeNote failed = note(NodeState::failed);
+  failed.cause = "data.tar: no such file";
+  barrier.take("n2", failed, k_start + 5s);
+  CHECK(barrier.is_gathering(k_start + 5s));
+  CHECK_FALSE(barrier.is_gathering(k_start + 6s));
+  barrier.take("n1", failed, k_start + 5s);
+  failed.cause = "no space left";
+  barrier.take("n3", failed, k_start + 5s);
+  CHECK(barrier.text() == "nodes n1 and n2: data.tar: no such file");
+  barrier.take("n4", note(NodeState::ready), k_start + 5s);
+  CHECK_FALSE(barrier.is_gathering(k_start + 5s));  // there is nobody left to wait for
+}
+
 TEST_CASE("a node that has not begun is overdue after its time, once") {
   Barrier barrier({"n1", "n2"}, k_start);
   barrier.take("n1", note(NodeState::ready), k_start);

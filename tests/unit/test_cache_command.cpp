@@ -142,13 +142,15 @@ TEST_CASE("cache: the table") {
   rows[1].used_at = k_now - 3 * 3600;
   rows[1].jobs = 1200;
   rows[1].what = "";
+  rows[1].array_job = 10;
+  rows[1].array_task = 3;
   CHECK(
       cache_table(rows, CacheOwners::hide, k_now) ==
       "NAME         SOURCE                                    KIND       SIZE  FILES  STAGED BY   "
       "  AGE  LAST USED     USED BY  HITS\n"
       "0123456789a  /project/data.tar.gz                      tar.gz  3.0 MiB  1,234   job 4711  2 "
       "days  5 min ago       1 job     5\n"
-      "0123456789f  /project/xxxxxxxxx...xxxxxxxxxxx/set.tar  -       3.0 MiB  1,234   job 4711   "
+      "0123456789f  /project/xxxxxxxxx...xxxxxxxxxxx/set.tar  -       3.0 MiB  1,234   job 10_3   "
       "  0 s    3 h ago  1,200 jobs     5\n");
   const std::string all = cache_table(rows, CacheOwners::name, k_now);
   CHECK(all.starts_with("NAME         USER   SOURCE "));

@@ -31,9 +31,8 @@ struct JobHost {
                                            " x " + (type == "cgroup" ? "rw,memory" : "rw") + "\n");
   }
   // A process in that cgroup.
-  void process(int pid, const std::string& text, const std::string& cgroup) const {
-    fs::create_directories(scratch / ("cg" + cgroup));
-    put_text(proc + "/" + std::to_string(pid) + "/cgroup", text + cgroup + "\n");
+  void process(int pid, const std::string& cgroup) const {
+    put_text(scratch / ("cg" + cgroup + "/cgroup.procs"), std::to_string(pid) + "\n");
   }
   [[nodiscard]] std::string found_by(std::uint32_t owner) const {
     const JobCgroups cgroups = find_job_cgroups({{5, 1000}}, proc, owner);
@@ -65,53 +64,68 @@ TEST_CASE("empty cgroups of a job are removed, up to the job's own, and no other
 }
 
 TEST_CASE("a job's cgroup is known by Slurm's form of its path") {
-  CHECK(job_part("/slurm/uid_1000/job_5/step_batch/task_0", k_one, 5, 1000) == 21);
-  CHECK(job_part("/slurm_n1/uid_1000/job_5/step_0", k_one, 5, 1000) == 24);
-  const std::string two = "/system.slice/slurmstepd.scope/job_5/step_batch/user/task_0";
-  CHECK(job_part(two, k_two, 5, 1000) == two.find("/step_batch"));
-  CHECK(job_part("/system.slice/n1_slurmstepd.scope/job_5/step_0/user/task_0", k_two, 5, 1000) > 0);
-  for (const char* other : {"/slurm/uid_1000/job_55/step_0", "/slurm/uid_1001/job_5/step_0",
-                            "/slurm/uid_1000/job_5", "/user/uid_1000/job_5/step_0",
-                            "/uid_1000/job_5/step_0", "job_5/step_0", "/job_5/step_0", "", "/"}) {
+  for (const char* own :
+       {"/slurm/uid_1000/job_5/step_batch/task_0", "/slurm_n1/uid_1000/job_5/step_0"}) {
+    const JobHost host("cgroup");
+    host.process(7, own);
+    CHECK(host.found() == own);
+  }
+  for (const char* other :
+       {"/slurm/uid_1000/job_55/step_0", "/slurm/uid_1001/job_5/step_0", "/slurm/uid_1000/job_5",
+        "/user/uid_1000/job_5/step_0", "/uid_1000/job_5/step_0", "/job_5/step_0"}) {
     CAPTURE(other);
-    CHECK(job_part(other, k_one, 5, 1000) == 0);
+    const JobHost host("cgroup");
+    host.process(7, other);
+    CHECK(host.found().empty());
+  }
+  for (const char* own :
+       {"/system.slice/slurmstepd.scope/job_5/step_batch/user/task_0",
+        "/system.slice/n1_slurmstepd.scope/job_5/step_batch/user/task_0",
+        "/docker/0123/system.slice/slurmstepd.scope/job_5/step_extern/user/task_0"}) {
+    const JobHost host("cgroup2");
+    host.process(7, own);
+    CHECK(host.found() == own);
   }
   // The step's own process is where no other may be, and a scope of a user's is none of Slurm's.
-  CHECK(job_part("/system.slice/slurmstepd.scope/job_5/step_batch/slurm", k_two, 5, 1000) == 0);
-  CHECK(job_part("/user.slice/app.scope/job_5/step_batch/user/task_0", k_two, 5, 1000) == 0);
+  for (const char* other : {"/system.slice/slurmstepd.scope/job_5/step_batch/slurm",
+                            "/user.slice/app.scope/job_5/step_batch/user/task_0"}) {
+    const JobHost host("cgroup2");
+    host.process(7, other);
+    CHECK(host.found().empty());
+  }
 }
 
 TEST_CASE("version 1: the external step's is taken before those that end earlier") {
   const JobHost host("cgroup");
   CHECK(host.found().empty());
-  host.process(7, "4:memory:", "/slurm/uid_1000/job_6/step_extern");
-  host.process(8, "4:memory:", "/user.slice");
+  host.process(7, "/slurm/uid_1000/job_6/step_extern");
+  host.process(8, "/user.slice");
   CHECK(host.found().empty());
-  host.process(9, "4:memory:", "/slurm/uid_1000/job_5/step_0/task_0");
+  host.process(9, "/slurm/uid_1000/job_5/step_0/task_0");
   CHECK(host.found() == "/slurm/uid_1000/job_5/step_0/task_0");
-  host.process(10, "4:memory:", "/slurm/uid_1000/job_5/step_batch/task_0");
+  host.process(10, "/slurm/uid_1000/job_5/step_batch/task_0");
   CHECK(host.found() == "/slurm/uid_1000/job_5/step_batch/task_0");
-  host.process(11, "4:memory:", "/slurm/uid_1000/job_5/step_extern/task_0");
-  CHECK(host.found() == "/slurm/uid_1000/job_5/step_extern/task_0");
-  host.process(12, "4:cpu:", "/slurm/uid_1000/job_5/step_extern/task_1");
+  host.process(11, "/slurm/uid_1000/job_5/step_extern/task_0");
   CHECK(host.found() == "/slurm/uid_1000/job_5/step_extern/task_0");
 }
 
 TEST_CASE("version 2: a task's is taken") {
   const JobHost host("cgroup2");
   const std::string job = "/system.slice/slurmstepd.scope/job_5";
-  host.process(9, "0::", job + "/step_extern/slurm");
+  host.process(9, job + "/step_extern/slurm");
   CHECK(host.found().empty());
-  host.process(10, "0::", job + "/step_extern/user/task_special");
+  host.process(10, job + "/step_extern/user/task_special");
   CHECK(host.found() == job + "/step_extern/user/task_special");
 }
 
 TEST_CASE("one look finds those of several jobs, each the step that lasts longest") {
   const JobHost host("cgroup");
-  host.process(7, "4:memory:", "/slurm/uid_1000/job_6/step_0");
-  host.process(8, "4:memory:", "/slurm/uid_1000/job_5/step_extern");
-  host.process(9, "4:memory:", "/slurm/uid_1000/job_6/step_batch");
-  host.process(10, "4:memory:", "/slurm/uid_1001/job_7/step_0");
+  host.process(7, "/slurm/uid_1000/job_6/step_0");
+  host.process(8, "/slurm/uid_1000/job_5/step_extern");
+  host.process(9, "/slurm/uid_1000/job_6/step_batch");
+  host.process(10, "/slurm/uid_1001/job_7/step_0");
+  // What other processes are on the node costs nothing.
+  fs::create_directories(host.proc + "/99/cgroup");
   const JobCgroups found =
       find_job_cgroups({{5, 1000}, {6, 1000}, {7, 1000}, {8, 1000}}, host.proc, ::geteuid());
   REQUIRE(found.size() == 2);
@@ -122,10 +136,10 @@ TEST_CASE("one look finds those of several jobs, each the step that lasts longes
 
 TEST_CASE("a cgroup of that name which is not root's is none of the job's") {
   const JobHost host("cgroup2");
-  host.process(9, "0::", "/user.slice/slurmstepd.scope/job_5/step_0/user/task_0");
+  host.process(9, "/other.slice/slurmstepd.scope/job_5/step_0/user/task_0");
   // On version 2, what is in a step's cgroup ends with that step.
   CHECK(host.found_by(::geteuid()).empty());
-  host.process(9, "0::", "/user.slice/slurmstepd.scope/job_5/step_batch/user/task_0");
+  host.process(9, "/other.slice/slurmstepd.scope/job_5/step_batch/user/task_0");
   CHECK_FALSE(host.found_by(::geteuid()).empty());
   CHECK(host.found_by(::geteuid() + 1).empty());
 }

@@ -88,6 +88,9 @@ TEST_CASE("plan: a shared item that is on this node, and one that is not") {
   node.keep(name, 4711);
   CHECK(node.find().kept == KeptHere::hit);
   CHECK(kept_text(node.find()) == "already on this node (staged by job 4711)");
+  node.rows.back().array_job = 4700;
+  node.rows.back().array_task = 3;
+  CHECK(kept_text(node.find()) == "already on this node (staged by job 4700_3)");
   // Another umask, another option, another content: another tree.
   const mode_t mask = ::umask(077);
   CHECK(node.find().kept == (mask == 077 ? KeptHere::hit : KeptHere::miss));

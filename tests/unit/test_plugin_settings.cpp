@@ -24,6 +24,7 @@ TEST_CASE("settings: the defaults") {
   CHECK(epilog_wait_of(settings, false).count() == 900);
   CHECK(epilog_wait_of(settings, true).count() == 86'400);
   CHECK(settings.progress.count() == 10);
+  CHECK(settings.results_wait.count() == 60);
   CHECK(settings.complaints.empty());
 }
 

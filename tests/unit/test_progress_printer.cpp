@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "common/talk/task_voice.hpp"
+#include "common/text/human.hpp"
 #include "tests/unit/sizes.hpp"
 #include "texts.hpp"
 
@@ -100,14 +101,53 @@ TEST_CASE("progress: one file, a long time") {
   CHECK(has(line, "about 27 h 45 min left"));
 }
 
-TEST_CASE("progress: a narrow terminal loses the last details first") {
-  const std::string line =
-      "n1: data.tar: 1.2 of 4.0 GiB (30%), about 9 s left, 310.0 MiB/s, 12,345 files";
-  CHECK(without_details(line, 200) == line);
-  CHECK(without_details(line, 70) ==
-        "n1: data.tar: 1.2 of 4.0 GiB (30%), about 9 s left, 310.0 MiB/s");
-  CHECK(without_details(line, 40) == "n1: data.tar: 1.2 of 4.0 GiB (30%)");
-  CHECK(without_details(line, 20).size() == 20);
+TEST_CASE("progress: a narrow terminal loses what matters less, and the percentage last") {
+  ProgressPrinter::Line line;
+  line.number = "item 2 of 3";
+  line.name = "a-long-name-of-data.tar.gz";
+  line.amount = "1.2 of 4.0 GiB in all";
+  line.share = "30%";
+  line.details = {"about 9 s left", "310.0 MiB/s", "12,345 files"};
+  line.others = "1 of 3 nodes is not ready";
+  const std::string prefix = "nodestage: n1: ";
+  const std::string named = "item 2 of 3, a-long-name-of-data.tar.gz: 1.2 of 4.0 GiB in all (30%)";
+  CHECK(line.within(prefix, 200) == prefix + named +
+                                        ", about 9 s left, 310.0 MiB/s, 12,345 files; 1 of 3 nodes "
+                                        "is not ready");
+  CHECK(line.within(prefix, 140) == prefix + named + ", about 9 s left, 310.0 MiB/s, 12,345 files");
+  CHECK(line.within(prefix, 100) == prefix + named + ", about 9 s left");
+  CHECK(line.within(prefix, 99) == prefix + named + ", about 9 s left");
+  CHECK(line.within(prefix, 84) == prefix + named);
+  CHECK(line.within(prefix, 79) ==
+        prefix + "a-long-name-of-data.tar.gz: 1.2 of 4.0 GiB in all (30%)");
+  CHECK(line.within(prefix, 60) == prefix + "a-long....tar.gz: 1.2 of 4.0 GiB in all (30%)");
+  CHECK(line.within(prefix, 45) == prefix + "1.2 of 4.0 GiB in all (30%)");
+  CHECK(line.within(prefix, 40) == "1.2 of 4.0 GiB in all (30%)");
+  CHECK(line.within(prefix, 20) == "30%");
+  line.share.clear();
+  line.amount = "1.2 GiB read";
+  CHECK(line.within(prefix, 20) == "1.2 GiB read");
+}
+
+TEST_CASE("progress: a narrow terminal keeps both ends of what has no figures") {
+  ProgressPrinter printer;
+  Progress progress;
+  progress.phase = ProgressPhase::others;
+  progress.others = "1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)";
+  CHECK(printer.parts(progress).within("nodestage: n1: ", 40) ==
+        shortened("nodestage: n1: ready here; " + progress.others, 40));
+}
+
+TEST_CASE("progress: the lines of a log become fewer as it lasts") {
+  using std::chrono::seconds;
+  CHECK(pause_of_lines(seconds(10), seconds(0)) == seconds(10));
+  CHECK(pause_of_lines(seconds(10), seconds(100)) == seconds(20));
+  CHECK(pause_of_lines(seconds(10), seconds(36000)) == seconds(300));
+  CHECK(pause_of_lines(seconds(600), seconds(36000)) == seconds(600));
+  int lines = 0;
+  for (std::chrono::milliseconds now(0); now < std::chrono::hours(1); ++lines)
+    now += pause_of_lines(seconds(10), now);
+  CHECK(lines < 40);
 }
 
 TEST_CASE("progress: the nodes that are not ready are named") {
@@ -123,14 +163,6 @@ TEST_CASE("progress: the nodes that are not ready are named") {
         "waiting for its turn to stage on this node; 2 of 3 nodes are not ready");
 }
 
-TEST_CASE("progress: on a narrow terminal the figures are what stays") {
-  const std::string line =
-      "nodestage: n1: a-very-long-name-of-a-data-set.tar.gz: 1.2 of 4.0 GiB (30%)";
-  CHECK(without_details(line, 50) == "nodestage: n...ta-set.tar.gz: 1.2 of 4.0 GiB (30%)");
-  CHECK(without_details(line, 30) == "1.2 of 4.0 GiB (30%)");
-  CHECK(without_details(line, 20) == "1.2 of 4.0 GiB (30%)");
-}
-
 TEST_CASE("progress: of an environment that is built, what its installer says") {
   ProgressPrinter printer;
   Progress progress;
@@ -138,4 +170,21 @@ TEST_CASE("progress: of an environment that is built, what its installer says") 
   progress.items = 1;
   progress.current = "requirements.txt: Collecting numpy";
   CHECK(printer.line(progress) == "requirements.txt: Collecting numpy");
+}
+
+TEST_CASE("progress: its lines with figures are known in an output, and no others") {
+  ProgressPrinter printer;
+  Progress progress = staging(1000, 2 * k_mib, 4 * k_mib);
+  progress.files = 3;
+  for (const std::uint32_t items : {1U, 2U}) {
+    progress.items = items;
+    for (const std::uint64_t total : {std::uint64_t{0}, 4 * k_mib}) {
+      progress.bytes_total = total;
+      progress.others = items == 1 ? "" : "1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)";
+      CHECK(is_progress("n1: " + printer.line(progress)));
+    }
+  }
+  for (const char* line : {"n1: a.tar -> /l/a: 3 files, 1.0 MiB in 2.0 s",
+                           "n1: r -> /o: not delivered: full", "n1: the job runs; 3 files"})
+    CHECK_FALSE(is_progress(line));
 }

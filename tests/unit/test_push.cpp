@@ -134,6 +134,48 @@ TEST_CASE("what is being written is named and left, and comes when it is closed"
   CHECK(file_text(job.target / "out/model.pt") == "half");
 }
 
+TEST_CASE("a log that is being written arrives as far as it is, each time and at the end") {
+  PushJob job;
+  job.rules.log = std::chrono::milliseconds(0);
+  fs::create_directories(job.directory / "results");
+  Fd writer = held_open(job.directory / "results/train.log");
+  Fd other = held_open(job.directory / "results/model.pt");
+  REQUIRE(write(other.get(), "\0\1", 2) == 2);
+  job.ask("results", "out");
+  std::string text;
+  for (const std::string line : {"epoch 1\n", "epoch 2\n"}) {
+    text += line;
+    REQUIRE(write(writer.get(), line.data(), line.size()) == ssize_t(line.size()));
+    CHECK(job.run() == 0);
+    CHECK(file_text(job.target / "out/train.log") == text);
+    CHECK(has(job.note(),
+              "1 file was still being written, and what was in it when it was opened "
+              "was delivered: train.log"));
+    CHECK(has(job.note(), "left for the next delivery: model.pt"));
+  }
+  // One that is written anew is left, or what was whole would be gone.
+  REQUIRE(::ftruncate(writer.get(), 0) == 0);
+  REQUIRE(::pwrite(writer.get(), "new", 3, 0) == 3);
+  CHECK(job.run() == 0);
+  CHECK(file_text(job.target / "out/train.log") == text);
+  CHECK(has(job.note(), "2 files were being written"));
+  writer.reset();
+  other.reset();
+  CHECK(job.run_end() == 0);
+  CHECK(file_text(job.target / "out/train.log") == "new");
+}
+
+TEST_CASE("what has just been begun is no log") {
+  PushJob job;
+  fs::create_directories(job.directory / "results");
+  const Fd writer = held_open(job.directory / "results/table.json");
+  REQUIRE(write(writer.get(), "{", 1) == 1);
+  job.ask("results", "out");
+  CHECK(job.run() == 0);
+  CHECK(job.is_unsettled());
+  CHECK(names_in(job.target / "out").empty());
+}
+
 TEST_CASE("what is closed while the push waits comes with it; what was renamed, by its new name") {
   PushJob job;
   Fd writer = held_open(job.directory / "model.tmp");

@@ -37,7 +37,7 @@ TEST_CASE("what was asked for and is raised is told") {
   CHECK(raised_note({0, 60, 900}, 60).empty());
   CHECK(raised_note({}, 60).empty());
   CHECK(raised_note({15, 0, 30, 15, 60}, 60) ==
-        "note: this site delivers results of a running job every 1 min 00 s at most (every=15, "
+        "note: this site delivers results of a running job at most once in 1 min (every=15, "
         "every=30 was asked for)");
 }
 

@@ -44,6 +44,13 @@ TEST_CASE("of an output, nodestage's lines are taken, the last ones, printable")
   CHECK(last.back() == "n1: 999");
 }
 
+TEST_CASE("of the progress in an output, what each node said last is shown") {
+  const std::string at = "data.tar: 1.2 of 4.0 GiB (30%), 310.0 MiB/s, 12 files";
+  CHECK(lines_of_nodestage("nodestage: n1: a\nnodestage: n1: " + at + "\nnodestage: n2: " + at +
+                           "\nnodestage: n1: " + at + "\nnodestage: n1: b\n") ==
+        Lines{"n1: a", "n2: " + at, "n1: " + at, "n1: b"});
+}
+
 TEST_CASE("an output is read if it is a regular file of its owner, and no lease is waited for") {
   const Scratch scratch;
   const std::string path = scratch / "out";

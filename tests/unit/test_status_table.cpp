@@ -141,3 +141,43 @@ TEST_CASE("status table: nothing of a node drives the terminal") {
   const std::string text = status_text(report, "12", Owners::name);
   CHECK(text.find_first_of("\x1b\x07") == std::string::npos);
 }
+
+TEST_CASE(
+    "status table: on a narrow screen the rate and the time left stay, and names get shorter") {
+  StatusReport report;
+  StatusItem item = sample_item(ItemState::working);
+  item.source = "/project/a-data-set-with-a-long-name.tar.gz";
+  report.jobs.push_back(sample_job("n1", "staging", {item}));
+  const auto at = [&report](std::size_t width) {
+    return status_text(report, "", Owners::hide, false, width);
+  };
+  CHECK(at(200) == status_text(report, "", Owners::hide));
+  for (const std::size_t width : {200U, 110U, 100U, 90U, 80U, 70U}) {
+    const std::string text = at(width);
+    CHECK(has(text, "512.0 KiB/s  about 6 s\n"));
+    for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1)
+      CHECK(text.find('\n', begin) - begin <= width);
+  }
+  CHECK(at(80) ==
+        "job 12: staging\n"
+        "  NODE  ITEM            ITEM STATE  BYTES                 RATE         LEFT\n"
+        "  n1    a-dat...ar.gz)  working     1.0 of 4.0 MiB (25%)  512.0 KiB/s  about 6 s\n");
+  CHECK(has(at(60), "(25%)  about 6 s\n"));
+}
+
+TEST_CASE("status table: what several nodes say stands there once") {
+  StatusReport report;
+  for (const char* node : {"n1", "n2", "n3"}) {
+    report.jobs.push_back(sample_job(node, "failed", {}));
+    report.jobs.back().row.cause = "data.tar ends too early\nCopy it again.";
+  }
+  report.jobs[2].row.cause = "node n1: " + report.jobs[0].row.cause;
+  report.faults = {{"n4", "no answer"},
+                   {"n5", "no answer"},
+                   {"n6", "no answer"},
+                   {"n7", "no answer"},
+                   {"n8", "no answer"}};
+  CHECK(status_text(report, "", Owners::hide)
+            .ends_with("  n1, n2 and n3: data.tar ends too early\n    Copy it again.\n"
+                       "  n4, n5, n6 and 2 more: no answer\n"));
+}

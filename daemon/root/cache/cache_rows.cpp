@@ -29,6 +29,8 @@ CacheRow Cache::row_of(const Kept& kept) const {
   row.source_bytes = entry.source_bytes;
   row.hits = kept.hits;
   row.jobs = static_cast<std::uint32_t>(kept.users.size());
+  row.array_job = entry.array_job;
+  row.array_task = entry.array_task;
   return row;
 }
 

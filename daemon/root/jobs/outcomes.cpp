@@ -94,6 +94,7 @@ void PeerTalk::watch_others(JobRecord& record) {
       judge(key, node, fault);
     });
   }
+  if (talk.barrier->is_gathering(now)) return;
   if (const Verdict verdict = talk.barrier->verdict(); verdict != Verdict::open)
     return decide(record, verdict, talk.barrier->text());
   if (now < talk.next_note) return;

@@ -248,7 +248,9 @@ std::string PeerTalk::line(const JobRecord& record) {
   const auto now = at_.loop.now();
   if (talk.barrier && now - talk.line_made >= k_line_age) {
     talk.line_made = now;
-    talk.line = record.state == JobState::ready ? talk.barrier->text() : talk.barrier->count_text();
+    const bool shows_nodes =
+        record.state == JobState::ready && talk.barrier->verdict() == Verdict::open;
+    talk.line = shows_nodes ? talk.barrier->text() : talk.barrier->count_text();
   }
   return talk.line;
 }
@@ -327,7 +329,8 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, cons
     shown.cause = printable(note.cause, Newlines::keep);
     shown.chosen = printable(note.chosen, Newlines::keep);
     talk.barrier->take(from, shown, at_.loop.now());
-    if (const Verdict verdict = talk.barrier->verdict(); verdict != Verdict::open)
+    const Verdict verdict = talk.barrier->verdict();
+    if (verdict != Verdict::open && !talk.barrier->is_gathering(at_.loop.now()))
       return decide(record, verdict, talk.barrier->text());
   }
   // It has missed what was sent to all.

@@ -106,17 +106,17 @@ namespace {
 constexpr std::uint32_t k_smallest_interval_ms = 100;
 constexpr std::uint64_t k_waiter_share_ms = 10;
 constexpr int k_waits_at_once = 32;
+// For the first node's word on a failure; it waits for others' for a second (Barrier).
+constexpr std::chrono::seconds k_share_wait{3};
 
 }  // namespace
 
 Ticket Waiting::wait(const JobKey& key, const Wait& wait, Ticket ticket, Reply reply) {
-  return add(key, ticket,
-             {std::move(reply), wait.interval_ms, wait.speaks != 0, wait.scope, {}, {}});
+  return add(key, ticket, {std::move(reply), wait.interval_ms, wait.speaks, wait.scope, {}, {}});
 }
 
 Ticket Waiting::await(const JobKey& key, const Await& ask, Ticket ticket, Reply reply) {
-  return add(key, ticket,
-             {std::move(reply), ask.interval_ms, false, WaitScope::node, ask.names, {}});
+  return add(key, ticket, {std::move(reply), ask.interval_ms, 0, WaitScope::node, ask.names, {}});
 }
 
 Ticket Waiting::add(const JobKey& key, Ticket ticket, Waiter waiter) {
@@ -159,7 +159,7 @@ void Waiting::tick(const JobKey& key, Ticket ticket) {
                                              k_waiter_share_ms * waiters_[key].size());
   waiter->timer =
       at_.loop.after(std::chrono::milliseconds(pause), [this, key, ticket] { tick(key, ticket); });
-  waiter->reply(progress(*record, *waiter));
+  if (record->state != JobState::failed) waiter->reply(progress(*record, *waiter));
 }
 
 // An await is answered by its own tick(), unless the job has failed.
@@ -230,6 +230,12 @@ Waiting::Word Waiting::word_for(const JobRecord& record, WaitScope scope) const 
       if (!all || record.verdict == Verdict::ready) return Word::ready;
       return record.verdict == Verdict::failed ? Word::failed : Word::not_yet;
     case JobState::failed:
+      // The first node says soon which nodes share the failure.
+      if (all && record.verdict == Verdict::open &&
+          at_.loop.now() - at_.table.since(record.key()).value_or(at_.loop.now() - k_share_wait) <
+              k_share_wait)
+        return Word::not_yet;
+      break;
     case JobState::stopping:
     case JobState::awaiting_outcome:
     case JobState::staging_out:
@@ -240,12 +246,23 @@ Waiting::Word Waiting::word_for(const JobRecord& record, WaitScope scope) const 
   return Word::failed;
 }
 
-void Waiting::answer(JobRecord& record, const Waiter& waiter, Word word) {
-  if (word != Word::ready) {
-    const bool others = record.cause.empty() && record.verdict == Verdict::failed;
-    const std::string& cause = others ? record.verdict_text : record.cause;
-    return waiter.reply(Failed{cause.empty() ? "the job has ended" : cause, {}});
+// What a step is told: on the first node the failure with all nodes that share it, on others
+// nothing of what that one says.
+std::string Waiting::failure_text(const JobRecord& record, const Waiter& waiter) const {
+  const std::string& told = record.verdict_text;
+  const bool is_told = record.verdict == Verdict::failed && spans_nodes(record) &&
+                       waiter.scope == WaitScope::all && !told.empty() &&
+                       told != failure_on({printable(record.begin.node)}, record.cause);
+  const bool is_all = record.cause.empty() || told.ends_with(": " + record.cause);
+  if (is_told && is_all) {
+    const bool says_first = waiter.speaks == k_says_own && !is_on_first_node(record);
+    return says_first ? "" : told;
   }
+  return record.cause.empty() ? "the job has ended" : record.cause;
+}
+
+void Waiting::answer(JobRecord& record, const Waiter& waiter, Word word) {
+  if (word != Word::ready) return waiter.reply(Failed{failure_text(record, waiter), {}});
   at_.credits.may_run(record);
   if (record.times.run == 0) {
     record.times.run = at_.loop.wall_ms();
@@ -269,7 +286,7 @@ Ready Waiting::ready_message(const JobRecord& record, const Waiter& waiter) {
   WorkerStatus status = status_of(record);
   Ready ready{status.environment, {}};
   ready.environment.insert(ready.environment.begin(), "SLURM_TMPDIR=" + at_.files.path(record));
-  if (!waiter.speaks || record.announced) return ready;
+  if (waiter.speaks == 0 || record.announced) return ready;
   at_.staging.add_hints(record.key(), status);
   ready.lines = told_lines(status);
   for (const std::string& note :
@@ -308,7 +325,7 @@ Progress Waiting::progress(const JobRecord& record, const Waiter& waiter) const 
   } else if (is_ready) {
     progress.phase = ProgressPhase::others;
   }
-  if (waiter.speaks) progress.others = others_text(record, waiter.scope, progress);
+  if (waiter.speaks != 0) progress.others = others_text(record, waiter.scope, progress);
   progress.directory = at_.files.path(record);
   return progress;
 }

@@ -83,7 +83,7 @@ class Waiting {
   struct Waiter {
     Reply reply;
     std::uint32_t interval_ms = 0;
-    bool speaks = false;
+    std::uint8_t speaks = 0;  // Wait::speaks
     WaitScope scope = WaitScope::node;
     std::optional<std::vector<std::string>> names;  // of an await; empty: all datasets
     Loop::TimerId timer{};
@@ -95,6 +95,7 @@ class Waiting {
   void remove(const JobKey& key, Ticket ticket);
   void tick(const JobKey& key, Ticket ticket);
   void answer_later(const JobKey& key);
+  [[nodiscard]] std::string failure_text(const JobRecord& record, const Waiter& waiter) const;
   [[nodiscard]] Word word_for(const JobRecord& record, WaitScope scope) const;
   void answer(JobRecord& record, const Waiter& waiter, Word word);
   [[nodiscard]] Ready ready_message(const JobRecord& record, const Waiter& waiter);

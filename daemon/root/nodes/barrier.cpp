@@ -9,6 +9,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_names_shown = 3;
+constexpr std::chrono::seconds k_gathering{1};
 
 const char* nodes_are(std::size_t count) { return count == 1 ? "nodes is" : "nodes are"; }
 
@@ -49,6 +50,7 @@ void Barrier::take(const std::string& name, const NodeNote& note, Time now) {
       return move(node, Phase::ready);
     case NodeState::failed:
       node.cause = note.cause;
+      if (!failed_at_) failed_at_ = now;
       return move(node, Phase::failed);
   }
 }
@@ -95,6 +97,22 @@ Verdict Barrier::verdict() const {
   if (failed_ > 0) return Verdict::failed;
   if (open_ > 0) return Verdict::open;
   return difference().empty() ? Verdict::ready : Verdict::failed;
+}
+
+bool Barrier::is_gathering(Time now) const {
+  return open_ > 0 && failed_at_ && now - *failed_at_ < k_gathering;
+}
+
+std::string Barrier::failure() const {
+  std::vector<std::string> nodes;
+  std::string cause;
+  for (const std::string& name : order_) {
+    const Node& node = at(name);
+    if (node.phase != Phase::failed || (!nodes.empty() && node.cause != cause)) continue;
+    nodes.push_back(printable(name));
+    cause = node.cause;
+  }
+  return failure_on(nodes, cause);
 }
 
 // Returns which two nodes have chosen different entries; "" if none have. A node without a choice
@@ -155,10 +173,10 @@ std::string Barrier::count_text() const {
 }
 
 std::string Barrier::text() const {
+  if (failed_ > 0) return failure();
   std::string text;
   for (const std::string& name : order_) {
     const Node& node = at(name);
-    if (node.phase == Phase::failed) return "node " + printable(name) + ": " + node.cause;
     if (node.phase != Phase::left_out) continue;
     text +=
         (text.empty() ? "" : "\n") + ("going on without " + printable(name)) + ": " + node.cause;

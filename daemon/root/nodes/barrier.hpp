@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,10 @@ class Barrier {
   // Returns `failed` as soon as one node has failed, and when all are ready and have chosen
   // different entries for `newest=`.
   [[nodiscard]] Verdict verdict() const;
-  // Returns a text for users. failed: the first failed node and its cause. ready: the nodes that
+  // Whether other nodes may still say that they share the failure: for a second.
+  [[nodiscard]] bool is_gathering(Time now) const;
+  // Returns a text for users. failed: the first failed node, those that share its cause, and the
+  // cause. ready: the nodes that
   // were left out, or "". open: which nodes are not ready, and how far the slowest are.
   [[nodiscard]] std::string text() const;
   // Returns a short text for an open one: "2 of 3 nodes are not ready".
@@ -65,6 +69,7 @@ class Barrier {
   };
   void move(Node& node, Phase phase);
   [[nodiscard]] std::string difference() const;
+  [[nodiscard]] std::string failure() const;
   [[nodiscard]] std::vector<std::string> open_nodes() const;
   [[nodiscard]] std::string state_text(const std::string& name) const;
   [[nodiscard]] const Node& at(const std::string& name) const;
@@ -74,6 +79,7 @@ class Barrier {
   std::map<std::string, Node> nodes_;
   std::size_t open_;  // nodes that are neither ready nor left out nor failed
   std::size_t failed_ = 0;
+  std::optional<Time> failed_at_;  // the first that said so
 };
 
 }  // namespace nodestage

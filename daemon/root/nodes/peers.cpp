@@ -1,11 +1,13 @@
 #include "daemon/root/nodes/peers.hpp"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/basis/connection_closer.hpp"
 #include "daemon/root/basis/log.hpp"
@@ -48,6 +50,14 @@ KeyPlaces key_places(const Config& config) {
   return places;
 }
 
+// Runs as the Helper that looks at the key's file, and is ended when its packet was read.
+int tell_key_mark(const KeyPlaces& places) {
+  const std::string packet = "mark " + key_file_mark(places);
+  if (::send(k_peer_channel_fd, packet.data(), packet.size(), MSG_NOSIGNAL) < 0) return 1;
+  char end = 0;
+  return ::recv(k_peer_channel_fd, &end, 1, 0) < 0 ? 1 : 0;
+}
+
 }  // namespace
 
 void Peers::start(OnNote on_note, OnChange on_change) {
@@ -57,11 +67,37 @@ void Peers::start(OnNote on_note, OnChange on_change) {
 }
 
 void Peers::settings_changed() {
-  std::string mark = key_file_mark(key_places(config_));
-  if (settings_ && *settings_ == config_.peer && mark == key_mark_) return;
+  if (!settings_ || !(*settings_ == config_.peer)) {
+    key_mark_.reset();
+    start_children();
+  }
+  look_at_key();
+}
+
+// In a child: slurm.conf and the key can be where a look takes long.
+void Peers::look_at_key() {
+  if (config_.peer.barrier == UseBarrier::off) return;
+  const auto null = open_at(AT_FDCWD, "/dev/null", O_RDONLY);
+  if (!null) return log::error("{}", null.error().text());
+  auto looker = Helper::start(
+      loop_, [places = key_places(config_)] { return tell_key_mark(places); }, *null,
+      [this](std::string_view packet) { take_key_mark(std::string(packet)); }, [] {});
+  if (!looker) return log::error("the key's file cannot be looked at: {}", looker.error().what);
+  looker_ = std::move(*looker);
+}
+
+void Peers::take_key_mark(std::string mark) {
+  loop_.after({}, [this, done = looker_.get()] {
+    if (looker_.get() == done) looker_.reset();
+  });
+  const bool is_new = key_mark_ && *key_mark_ != mark;
+  key_mark_ = std::move(mark);
+  if (is_new) start_children();
+}
+
+void Peers::start_children() {
   signer_ended();
   carrier_ended();
-  key_mark_ = std::move(mark);
   has_made_ = false;
   carrier_fault_.clear();
   carrier_failed_.reset();

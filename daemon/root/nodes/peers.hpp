@@ -78,6 +78,9 @@ class Peers {
     std::shared_ptr<const std::string> credential;  // of up to k_max_note_destinations nodes
   };
 
+  void start_children();
+  void look_at_key();
+  void take_key_mark(std::string mark);
   void start_signer();
   void start_carrier();
   void start_again(void (Peers::*child)(), std::chrono::seconds& pause);
@@ -105,7 +108,8 @@ class Peers {
   std::unique_ptr<Helper> carrier_;
   Fd to_signer_;  // nodestage-peer's end, which the next one gets, too
   OnChange on_change_;
-  std::string key_mark_;  // of the key file with which the signer was started
+  std::unique_ptr<Helper> looker_;       // at the key's file, for a moment
+  std::optional<std::string> key_mark_;  // of the key file with which the signer was started
   std::optional<Loop::TimerId> try_timer_;
   bool has_made_ = false;  // a credential
   CredentialState credentials_;

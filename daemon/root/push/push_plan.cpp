@@ -47,8 +47,10 @@ std::string raised_note(const std::vector<std::uint32_t>& every_s, std::uint64_t
       raised += (raised.empty() ? "every=" : ", every=") + std::to_string(interval);
   }
   if (raised.empty()) return {};
-  return "note: this site delivers results of a running job every " +
-         human_duration(1000 * least_s) + " at most (" + raised + " was asked for)";
+  const std::string least =
+      least_s % 60 == 0 ? human_count(least_s / 60) + " min" : human_duration(1000 * least_s);
+  return "note: this site delivers results of a running job at most once in " + least + " (" +
+         raised + " was asked for)";
 }
 
 PushTimes::PushTimes(const Begin& begin, const std::vector<std::uint32_t>& every_s,

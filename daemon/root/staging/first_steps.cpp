@@ -8,8 +8,7 @@
 namespace nodestage {
 namespace {
 
-// A look reads a file of each process on the node, so there is one for all jobs that wait, and ever
-// fewer while none starts to wait.
+// There is one look for all jobs that wait, and ever fewer while none starts to wait.
 constexpr std::chrono::milliseconds k_least_pause{200};
 constexpr std::chrono::milliseconds k_most_pause{2000};
 constexpr unsigned k_most_lost = 3;

@@ -14,12 +14,6 @@ constexpr unsigned k_most_failures = 2;
 constexpr const char* k_no_way_in = "this node's file system cannot let one more user in";
 constexpr std::uint64_t k_longest_pause_ms = 24ULL * 3600 * 1000;
 
-// As its user knows it.
-std::string text_of(const JobKey& key, std::uint32_t array_job, std::uint32_t array_task) {
-  if (array_job == k_no_number) return "job " + std::to_string(key.job);
-  return "job " + std::to_string(array_job) + "_" + std::to_string(array_task);
-}
-
 bool is_done(const ItemRecord& item) { return state_of(item) == ItemState::done; }
 
 // The destination that the worker claims, below the job directory; "" if it is elsewhere.
@@ -398,8 +392,8 @@ std::optional<Sharing::Awaited> Sharing::awaited(const JobKey& key) const {
 std::string Sharing::maker_of(const CacheEntry& entry) const {
   const JobRecord* record = at_.table.find(entry.made_by);
   if (record != nullptr && record->facts.known)
-    return text_of(entry.made_by, record->facts.array_job, record->facts.array_task);
-  return text_of(entry.made_by, entry.array_job, entry.array_task);
+    return job_name(entry.made_by.job, record->facts.array_job, record->facts.array_task);
+  return job_name(entry.made_by.job, entry.array_job, entry.array_task);
 }
 
 std::string Sharing::waits_for(const JobKey& key) const {

@@ -220,16 +220,6 @@ namespace {
 
 constexpr std::size_t k_max_file_bytes = std::size_t{1} << 16;
 
-std::vector<std::string_view> parts_of(std::string_view path) {
-  std::vector<std::string_view> parts;
-  while (!path.empty()) {
-    path.remove_prefix(1);  // the '/'
-    parts.push_back(path.substr(0, path.find('/')));
-    path.remove_prefix(parts.back().size());
-  }
-  return parts;
-}
-
 // Users have cgroups of their own (systemd), below which they can make some of any name.
 bool belongs_to(const std::string& directory, std::uint32_t owner) {
   struct stat info {};
@@ -244,60 +234,92 @@ int rank_of(std::string_view cgroup, CgroupVersion version) {
   return version == CgroupVersion::one ? 1 : 0;
 }
 
-}  // namespace
-
-std::size_t job_part(std::string_view cgroup, CgroupVersion version, std::uint32_t job,
-                     std::uint32_t uid) {
-  if (!cgroup.starts_with('/')) return 0;
-  const auto parts = parts_of(cgroup);
-  const std::string own = "job_" + std::to_string(job);
-  if (cgroup.find("/" + own + "/") == std::string_view::npos) return 0;  // nearly all
-  const std::string around = "uid_" + std::to_string(uid);
-  for (std::size_t i = 1; i + 1 < parts.size(); ++i) {
-    if (parts[i] != own || !parts[i + 1].starts_with("step_")) continue;
-    if (version == CgroupVersion::one
-            ? i < 2 || parts[i - 1] != around || !parts[i - 2].starts_with("slurm")
-            : !parts[i - 1].ends_with("slurmstepd.scope") || i + 2 >= parts.size() ||
-                  parts[i + 2] != "user")
-      continue;
-    return static_cast<std::size_t>(parts[i].data() + parts[i].size() - cgroup.data());
+// Without the files of the kernel, nearly all of which have a dot in their names.
+std::vector<std::string> directories_in(const std::string& directory) {
+  std::vector<std::string> names;
+  auto stream = DirectoryStream::at(AT_FDCWD, directory);
+  while (const auto name = stream.next()) {
+    const bool is_plain = name->find('.') == std::string_view::npos;
+    if (is_plain || name->ends_with(".slice") || name->ends_with(".scope"))
+      names.emplace_back(*name);
   }
-  return 0;
+  std::sort(names.begin(), names.end());
+  return names;
 }
+
+bool has_process(const std::string& directory) {
+  const auto file = open_at(AT_FDCWD, directory + "/cgroup.procs", O_RDONLY);
+  char first = 0;
+  return file && ::read(file->get(), &first, 1) == 1;
+}
+
+// The cgroup there or below in which a process is, `depth` levels down at most; "": none.
+std::string occupied(const std::string& directory, int depth) {
+  if (has_process(directory)) return directory;
+  if (depth == 0) return {};
+  for (const std::string& name : directories_in(directory)) {
+    std::string found = occupied(directory + "/" + name, depth - 1);
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+// Where Slurm's cgroups of jobs are: those of version 1 at the top, those of version 2 in the scope
+// of slurmstepd, at the top or in a slice, which may be in a container's.
+void add_places(const std::string& directory, CgroupVersion version, int depth,
+                std::vector<std::string>& places) {
+  for (const std::string& name : directories_in(directory)) {
+    const bool is_place = version == CgroupVersion::one ? name.starts_with("slurm")
+                                                        : name.ends_with("slurmstepd.scope");
+    if (is_place) places.push_back(directory + "/" + name);
+    const bool is_wider = version == CgroupVersion::two && depth > 0 && name != "user.slice";
+    if (!is_place && is_wider) add_places(directory + "/" + name, version, depth - 1, places);
+  }
+}
+
+std::string cgroup_of_job(const std::string& own, CgroupVersion version) {
+  std::string best;
+  int best_rank = 0;
+  for (const std::string& name : directories_in(own)) {
+    if (!name.starts_with("step_")) continue;
+    const std::string step = own + "/" + name;
+    const int rank = rank_of("/" + name, version);
+    if (rank <= best_rank) continue;
+    // On version 2, the step's own process is where no other may be.
+    std::string found = occupied(version == CgroupVersion::two ? step + "/user" : step, 2);
+    if (found.empty()) continue;
+    best = std::move(found);
+    best_rank = rank;
+  }
+  return best;
+}
+
+}  // namespace
 
 JobCgroups find_job_cgroups(const std::set<JobOfUser>& jobs, const std::string& proc,
                             std::uint32_t owner) {
-  JobCgroups best;
-  const auto mounts = cgroup_mounts(proc);
-  if (!mounts || jobs.empty()) return best;
-  const std::string controller = mounts->contains("memory") ? "memory" : "";
-  const auto mount = mounts->find(controller);
-  if (mount == mounts->end()) return best;
-  const CgroupVersion version = controller.empty() ? CgroupVersion::two : CgroupVersion::one;
-  std::map<JobOfUser, int> ranks;
-  const auto take = [&](const JobOfUser& job, const std::string& cgroup) {
-    const int rank = rank_of(cgroup, version);
-    if (rank <= ranks[job]) return;
-    const std::size_t own = job_part(cgroup, version, job.job, job.uid);
-    const std::string directory = own == 0 ? "" : directory_of(mount->second, cgroup);
-    if (directory.empty() ||
-        !belongs_to(directory.substr(0, directory.size() - (cgroup.size() - own)), owner))
-      return;
-    best[job] = directory;
-    ranks[job] = rank;
-  };
-  auto processes = DirectoryStream::at(AT_FDCWD, proc);
-  while (const auto name = processes.next()) {
-    if (name->front() < '1' || name->front() > '9') continue;
-    const auto text =
-        read_file(AT_FDCWD, proc + "/" + std::string(*name) + "/cgroup", k_max_file_bytes);
-    if (!text || text->find("/job_") == std::string::npos) continue;
-    const auto places = cgroups_in(*text);
-    const auto place = places.find(controller);
-    if (place == places.end()) continue;
-    for (const JobOfUser& job : jobs) take(job, place->second);
+  constexpr int k_slices = 3;
+  JobCgroups found;
+  const auto mounts =
+      jobs.empty() ? Result(std::map<std::string, CgroupMount>()) : cgroup_mounts(proc);
+  if (!mounts || mounts->empty()) return found;
+  const auto memory = mounts->find("memory");
+  const CgroupVersion version = memory == mounts->end() ? CgroupVersion::two : CgroupVersion::one;
+  const auto mount = version == CgroupVersion::one ? memory : mounts->find("");
+  if (mount == mounts->end()) return found;
+  std::vector<std::string> places;
+  add_places(mount->second.point, version, k_slices, places);
+  for (const JobOfUser& job : jobs) {
+    for (const std::string& place : places) {
+      const std::string around =
+          version == CgroupVersion::one ? place + "/uid_" + std::to_string(job.uid) : place;
+      const std::string own = around + "/job_" + std::to_string(job.job);
+      if (!belongs_to(own, owner)) continue;
+      std::string cgroup = cgroup_of_job(own, version);
+      if (!cgroup.empty()) found[job] = std::move(cgroup);
+    }
   }
-  return best;
+  return found;
 }
 
 bool is_of_version_two(const std::string& directory) {

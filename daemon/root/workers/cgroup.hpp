@@ -92,11 +92,6 @@ Status keep_cgroup(const std::string& file);
 // In version 2, only cgroups without children can have processes: those of tasks.
 enum class CgroupVersion { one, two };
 
-// The length of the part of `cgroup` that ends in the job's own cgroup, if it is one of a step of
-// that job in which a process of ours may be; otherwise 0.
-std::size_t job_part(std::string_view cgroup, CgroupVersion version, std::uint32_t job,
-                     std::uint32_t uid);
-
 struct JobOfUser {
   std::uint32_t job = 0;
   std::uint32_t uid = 0;
@@ -107,8 +102,8 @@ using JobCgroups = std::map<JobOfUser, std::string>;
 // The directory of a cgroup in which a process of each job is now, of the step that lasts longest:
 // the external step, else the batch step, else any. A job is left out if it has none, since no step
 // of it has started, or Slurm makes no cgroups. A cgroup that a user has made is none: the job's
-// own is root's. Reads one file of each process of the node, whatever the number of jobs. `proc` is
-// /proc, except in tests; `owner` is root.
+// own is root's. Reads directories of cgroups: those at the top and of slices once, and those of
+// each job, but nothing of other processes. `proc` is /proc, except in tests; `owner` is root.
 JobCgroups find_job_cgroups(const std::set<JobOfUser>& jobs, const std::string& proc = "/proc",
                             std::uint32_t owner = 0);
 

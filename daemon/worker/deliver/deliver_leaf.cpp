@@ -43,6 +43,19 @@ bool has_only_grown(int from, int copy, const struct stat& before) {
   return is_same && *is_same;
 }
 
+// Whether what the target has of that name, if anything, is how the file begins.
+bool goes_on(int from, const struct stat& info, int target_fd, const std::string& name) {
+  const auto there = open_at(target_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!there) return there.error().code == ENOENT;
+  struct stat of_target {};
+  if (::fstat(there->get(), &of_target) != 0 || !S_ISREG(of_target.st_mode) ||
+      of_target.st_size > info.st_size)
+    return false;
+  const auto is_same =
+      have_same_bytes(from, there->get(), static_cast<std::uint64_t>(of_target.st_size));
+  return is_same && *is_same;
+}
+
 // Of files and links that do not change.
 Result<bool> have_same_content(const SourceEntry& one, const SourceEntry& other) {
   struct stat info {};
@@ -107,7 +120,7 @@ Status DeliverLeaf::copy(const SourceEntry& source, CopyInto into, const std::st
   const auto copied = entry(source, into, name, path, info);
   if (!copied || *copied != Copied::whole) links_.forget(info);
   if (!copied) return copied.error();
-  if (*copied == Copied::whole) {
+  if (*copied == Copied::whole || *copied == Copied::so_far) {
     into.is_changed = true;
     report_.add_copied(info);
   } else if (*copied == Copied::unsettled) {
@@ -148,13 +161,29 @@ Result<DeliverLeaf::Copied> DeliverLeaf::file(const SourceEntry& source, CopyInt
     return Copied::whole;
   }
   const auto settled = SettledFile::look(from->get(), scope_.rules());
-  if (!settled) return Copied::unsettled;
+  if (!settled) return log_so_far(from->get(), into, name, path);
   const auto written =
       write_file(from->get(), into, name, settled->info(), &*settled, Growing::refused);
   if (!written && written.error().code == k_was_changed) return Copied::unsettled;
   if (!written) return written.error();
   scope_.list->add(scope_.item, path, settled->info());
   return Copied::whole;
+}
+
+// A log is written as long as the job runs: its user wants what there is. The list does not get it,
+// so it comes again. One in the target that is not its beginning is another file, or was whole.
+Result<DeliverLeaf::Copied> DeliverLeaf::log_so_far(int from, CopyInto into,
+                                                    const std::string& name,
+                                                    const std::string& path) {
+  struct stat info {};
+  if (!is_log(from, scope_.rules()) || ::fstat(from, &info) != 0 || info.st_nlink != 1 ||
+      !goes_on(from, info, into.fd, name))
+    return Copied::unsettled;
+  const auto written = write_file(from, into, name, info, nullptr, Growing::kept);
+  if (!written && written.error().code == k_was_changed) return Copied::unsettled;
+  if (!written) return written.error();
+  report_.add_growing(path);
+  return Copied::so_far;
 }
 
 // There is no later delivery to which one that is still being written could be left.
@@ -192,7 +221,7 @@ Result<bool> DeliverLeaf::write_file(int from, CopyInto into, const std::string&
   if (!is_whole && !has_grown) return was_changed();
   TRY(attributes_.keep("mode", ::fchmod(to.get(), info.st_mode & 0777) == 0 ? 0 : errno));
   TRY(attributes_.keep("time", ::futimens(to.get(), times_of(info).data()) == 0 ? 0 : errno));
-  const bool is_synced_first = settled != nullptr || info.st_size >= k_sync_bytes;
+  const bool is_synced_first = scope_.is_early() || info.st_size >= k_sync_bytes;
   if (is_synced_first && ::fsync(to.get()) != 0 && !is_sync_refusal(errno))
     return system_error("cannot write");
   struct stat copy {};

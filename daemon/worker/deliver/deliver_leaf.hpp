@@ -52,13 +52,15 @@ class DeliverLeaf {
                   const struct stat& info);
 
  private:
-  enum class Copied { whole, unsettled, vanished };
+  enum class Copied { whole, so_far, unsettled, vanished };
   bool is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
                     const std::string& path, const struct stat& info) const;
   Result<Copied> entry(const SourceEntry& source, CopyInto into, const std::string& name,
                        const std::string& path, const struct stat& info);
   Result<Copied> file(const SourceEntry& source, CopyInto into, const std::string& name,
                       const std::string& path, const struct stat& info);
+  Result<Copied> log_so_far(int from, CopyInto into, const std::string& name,
+                            const std::string& path);
   Status final_file(int from, CopyInto into, const std::string& name, const std::string& path);
   // What becomes of a file that only grows while it is copied.
   enum class Growing { refused, kept };

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <ctime>
 #include <vector>
@@ -65,6 +67,17 @@ bool has_held_still(int fd, const struct stat& before, const SettleRules& rules)
   if (age < Time(0) || age >= rules.young) return true;
   rules.wait(rules.young - age);
   return is_unchanged(fd, before);
+}
+
+bool is_log(int fd, const SettleRules& rules) {
+  struct statx info {};
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &info) != 0 || (info.stx_mask & STATX_BTIME) == 0)
+    return false;
+  if (age_of({info.stx_btime.tv_sec, info.stx_btime.tv_nsec}) < rules.log) return false;
+  std::array<char, 4096> start{};
+  const ssize_t count = ::pread(fd, start.data(), start.size(), 0);
+  return count > 0 &&
+         std::find(start.begin(), start.begin() + count, '\0') == start.begin() + count;
 }
 
 // The kernel grants a lease for reading only if no process can write.

@@ -29,10 +29,15 @@ struct SettleRules {
   unsigned looks = 4;   // at each file
   Time young{250};      // a source that was changed within it is looked at again afterwards
   unsigned reads = 3;   // of a source that is changed while it is read
+  Time log{60'000};     // from when on a file of text that is still written is a log
   std::function<void(Time)> wait = [](Time time) { std::this_thread::sleep_for(time); };
 };
 
 const SettleRules& usual_settle_rules();
+
+// Whether a file that is being written is a log: text that was begun long ago, of which readers use
+// what there is. What a program has just begun to write is not whole without its end.
+bool is_log(int fd, const SettleRules& rules);
 
 // The fault of a read whose source does not hold still. It has no advice, since that differs.
 inline constexpr int k_was_changed = EINPROGRESS;
