@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "common/os/file.hpp"

@@ -101,12 +101,19 @@ TEST_CASE("stage wait: a task that does not speak says nothing") {
   CHECK(trial.said.empty());
 }
 
+TEST_CASE("stage wait: a failure that the step's first node tells ends the others without a word") {
+  Trial trial;
+  trial.speech = Speech::results;
+  CHECK(trial.run({answer(Failed{})}).verdict == StageVerdict::fail);
+  CHECK(trial.said.empty());
+}
+
 TEST_CASE("stage wait: on a step's other nodes, results are told and progress is not") {
   Trial trial;
   trial.speech = Speech::results;
   trial.settings.progress = std::chrono::seconds(0);
   const auto script = [](FakePeer& peer) {
-    CHECK(std::get<Wait>(peer.hear()).speaks == 1);
+    CHECK(std::get<Wait>(peer.hear()).speaks == k_says_own);
     peer.say(Progress{});
     peer.say(Ready{{}, {"data: 1 file"}});
   };
