@@ -37,7 +37,7 @@ std::string_view take_until(std::string_view& text, char separator) {
   return part;
 }
 
-struct Piece {
+struct TextPiece {
   std::string_view node;
   std::uint32_t number = 0;
   std::size_t index = 0;
@@ -45,7 +45,7 @@ struct Piece {
   std::string_view text;
 };
 
-std::optional<Piece> piece_of(std::string_view line) {
+std::optional<TextPiece> piece_of(std::string_view line) {
   if (take_until(line, ' ') != k_mark) return {};
   const std::string_view node = take_until(line, ' ');
   const auto number = parse_number<std::uint32_t>(take_until(line, ' '));
@@ -54,14 +54,14 @@ std::optional<Piece> piece_of(std::string_view line) {
   if (!number || !index || !count || *index >= *count || *count > k_most_pieces ||
       line.size() > k_piece_bytes)
     return {};
-  return Piece{node, *number, *index, *count, line};
+  return TextPiece{node, *number, *index, *count, line};
 }
 
 // The pieces of one text, in order; borrowed.
 using Parts = std::vector<std::string_view>;
 using NodeParts = std::map<std::uint32_t, Parts>;
 
-void keep(const Piece& piece, NodeParts& texts, std::size_t most_texts) {
+void keep(const TextPiece& piece, NodeParts& texts, std::size_t most_texts) {
   if (texts.size() >= most_texts && !texts.contains(piece.number)) return;
   Parts& parts = texts[piece.number];
   parts.resize(std::max(parts.size(), piece.count));

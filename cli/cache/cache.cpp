@@ -42,7 +42,7 @@ std::string short_name(const CacheRows& rows, const CacheRow& row) {
 
 namespace {
 
-constexpr int k_json_version = 1;
+constexpr int k_cache_json_version = 1;
 constexpr std::size_t k_source_width = 40;
 constexpr std::size_t k_left_columns = 3;
 
@@ -120,7 +120,7 @@ std::string cache_tables(const CachesByNode& caches, CacheOwners owners, std::ui
 }
 
 std::string cache_json(const CacheRows& rows) {
-  nlohmann::json json{{"version", k_json_version}, {"entries", nlohmann::json::array()}};
+  nlohmann::json json{{"version", k_cache_json_version}, {"entries", nlohmann::json::array()}};
   for (const CacheRow& row : rows) {
     json["entries"].push_back({{"name", printable(row.name)},
                                {"uid", row.uid},

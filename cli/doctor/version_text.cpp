@@ -70,7 +70,7 @@ std::string cgroup_text() {
 
 namespace {
 
-constexpr std::size_t k_max_bytes = 64 << 20;
+constexpr std::size_t k_max_program_bytes = 64 << 20;
 
 // The record at an offset of the file, if it is complete.
 template <typename T>
@@ -145,7 +145,7 @@ Result<PluginFile> read_plugin_file(const std::string& path) {
   TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, O_RDONLY));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error(path);
-  TRY_ASSIGN(const std::string file, read_all(fd.get(), k_max_bytes));
+  TRY_ASSIGN(const std::string file, read_all(fd.get(), k_max_program_bytes));
   const auto slurm = exported_number(file, "plugin_version");
   if (!slurm) return Error{ENOEXEC, path + ": is not a Slurm plugin"};
   return PluginFile{path, *slurm, exported_number(file, "spank_plugin_version").value_or(0),
@@ -153,7 +153,7 @@ Result<PluginFile> read_plugin_file(const std::string& path) {
 }
 
 bool exports(const std::string& path, std::string_view function) {
-  const auto file = read_file(AT_FDCWD, path, k_max_bytes);
+  const auto file = read_file(AT_FDCWD, path, k_max_program_bytes);
   const auto header = file ? header_of(*file) : std::nullopt;
   return header && exported(*file, *header, function);
 }

@@ -127,7 +127,6 @@ int show_held(const HeldArguments& arguments) {
 namespace {
 
 constexpr int k_nothing_held = 2;
-constexpr std::chrono::seconds k_line_interval{10};
 
 // By text only: links can differ on the node.
 std::string absolute(const std::string& path) {

@@ -56,7 +56,6 @@ Status put_in_place(Fd file, const PendingName& pending, const OutputPlace& plac
 
 namespace {
 
-constexpr std::chrono::seconds k_line_interval{10};
 constexpr std::chrono::milliseconds k_poll{100};
 
 }  // namespace

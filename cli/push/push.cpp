@@ -24,7 +24,7 @@
 namespace nodestage {
 namespace {
 
-constexpr std::chrono::milliseconds k_turn_interval{100};
+constexpr std::chrono::milliseconds k_push_turn{100};
 constexpr const char* k_has_ended = "the command has exited: `nodestage run` delivers what is left";
 
 // Refuses a name that is no source of the request.
@@ -59,7 +59,7 @@ class RunPush {
       auto turn = place_.take_turn();
       if (!turn) return failed(turn.error());
       if (*turn) return deliver(std::move(**turn), order, job_directory->get());
-      const auto signal = signals_.next(k_turn_interval);
+      const auto signal = signals_.next(k_push_turn);
       if (signal && is_deadly(*signal)) return 128 + *signal;
       if (signal && *signal == SIGTSTP) ::kill(0, SIGSTOP);
     }
@@ -123,8 +123,7 @@ int push_in_run(const std::string& place, const PushArguments& arguments, TaskVo
 
 namespace {
 
-constexpr std::chrono::seconds k_line_interval{10};
-constexpr const char* k_what_a_name_is =
+constexpr const char* k_what_a_source_is =
     "SOURCE is written as in --stage-out, or is that path below $SLURM_TMPDIR. Without one, all "
     "are "
     "delivered.";
@@ -148,7 +147,7 @@ int take_answer(const Message& answer, TaskVoice& voice) {
 int push_in_job(const PushArguments& arguments, std::uint32_t job, TaskVoice& voice) {
   const Push ask{job, static_cast<std::uint32_t>(voice.report_interval().count()),
                  static_cast<std::uint8_t>(arguments.no_wait ? 0 : 1), arguments.names};
-  return JobConversation({"push", "a job with --stage-out", k_what_a_name_is}, arguments.socket,
+  return JobConversation({"push", "a job with --stage-out", k_what_a_source_is}, arguments.socket,
                          job, voice)
       .run(ask, [&voice](const Message& answer) { return take_answer(answer, voice); });
 }
@@ -175,10 +174,10 @@ int push_outputs(PushArguments arguments) {
   for (std::string& name : arguments.names) {
     bytes += name.size();
     if (bytes > k_max_request_bytes)
-      return wrong_usage("the names are longer than those of any job", k_what_a_name_is);
+      return wrong_usage("the names are longer than those of any job", k_what_a_source_is);
     name = output_source_name(name, directory == nullptr ? "" : directory);
     if (name.empty())
-      return wrong_usage("'" + name + "' is not a source of --stage-out", k_what_a_name_is);
+      return wrong_usage("'" + name + "' is not a source of --stage-out", k_what_a_source_is);
   }
   TaskVoice voice(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), node_name(),
                   k_line_interval);

@@ -24,9 +24,10 @@ bool is_before(const NodeReport& a, const NodeReport& b) {
   return std::tie(a.restart, a.node_index, a.node) < std::tie(b.restart, b.node_index, b.node);
 }
 
-class Report {
+class ReportCommand {
  public:
-  Report(const ReportArguments& arguments, const JobId& id) : arguments_(arguments), id_(id) {
+  ReportCommand(const ReportArguments& arguments, const JobId& id)
+      : arguments_(arguments), id_(id) {
     if (id.restart != k_no_number) job_ += "." + std::to_string(id.restart);
   }
 
@@ -179,13 +180,13 @@ Result<JobId> own_id(const std::string& text) {
 }  // namespace
 
 int report(const ReportArguments& arguments) {
-  if (const auto id = parse_job_id(arguments.job)) return Report(arguments, *id).run();
+  if (const auto id = parse_job_id(arguments.job)) return ReportCommand(arguments, *id).run();
   if (!is_job_id(arguments.job.substr(0, arguments.job.find('.'))))
     return wrong_usage("'" + arguments.job + "' is not a job id",
                        "JOBID is a number; for a task of an array, JOBID_TASK; of a run that was "
                        "requeued, JOBID.RESTART.");
   const auto id = own_id(arguments.job);
-  if (id) return Report(arguments, *id).run();
+  if (id) return ReportCommand(arguments, *id).run();
   fault(id.error().text(),
         "Once Slurm has forgotten a job, nodes know it by the number that its task had as a job of "
         "its own: SLURM_JOB_ID.");

@@ -37,7 +37,7 @@ std::vector<NodeReport> from_pieces(std::string_view text, const std::vector<std
 
 namespace {
 
-constexpr std::chrono::seconds k_answers{120};
+constexpr std::chrono::seconds k_report_answers{120};
 
 std::optional<JobNodes> nodes_listed_by(const std::vector<std::string>& words, std::uint32_t job) {
   return parse_job_nodes(run_program({words, environment_outside_of_jobs(), {}}).output, job);
@@ -119,7 +119,7 @@ Result<NodeAnswers> ask_by_step(const JobNodes& nodes, const std::vector<std::st
     TRY_ASSIGN(program.account, account_of(*nodes.uid));
     program.environment = step_environment();
   }
-  const ProgramEnd end = run_program(program, k_answers);
+  const ProgramEnd end = run_program(program, k_report_answers);
   std::fputs(printable(end.errors, Newlines::keep).c_str(), stderr);
   NodeAnswers answers{names, end.output, end.is_cut, {}};
   if (end.code == 0) return answers;

@@ -30,7 +30,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::chrono::seconds k_line_interval{10};
 constexpr std::chrono::milliseconds k_turn_interval{100};
 constexpr const char* k_memory_parent = "/dev/shm";  // for items with in=memory
 

@@ -29,7 +29,7 @@ bool is_file(const std::string& path) {
 }
 
 // Without its newline.
-std::string first_line(const std::string& file) {
+std::string first_line_of_file(const std::string& file) {
   const auto fd = open_at(AT_FDCWD, file, O_RDONLY | O_NONBLOCK);
   char block[k_most_read];
   const ssize_t count = fd ? ::read(fd->get(), block, sizeof block) : 0;
@@ -64,7 +64,7 @@ std::string program_file(const std::string& program, const std::string& path) {
 }
 
 bool has_windows_lines(const std::string& file) {
-  const std::string line = first_line(file);
+  const std::string line = first_line_of_file(file);
   return line.starts_with("#!") && line.ends_with('\r');
 }
 
@@ -76,7 +76,7 @@ Error why_not_run(const std::string& file, int code) {
                 ": its lines end as Windows writes them, with a carriage return, and so its first "
                 "line names an interpreter that does not exist",
             "Correct it with: sed -i 's/\\r$//' " + shell_word(file)};
-  if (const auto interpreter = interpreter_in(first_line(file));
+  if (const auto interpreter = interpreter_in(first_line_of_file(file));
       code == ENOENT && !interpreter.empty())
     return {code,
             name + ": its first line names an interpreter that does not exist here: " +
@@ -95,7 +95,7 @@ Error why_not_run(const std::string& file, int code) {
 
 namespace {
 
-std::string job_name(const std::string& command) {
+std::string name_of_run(const std::string& command) {
   const char* name = std::getenv("SLURM_JOB_NAME");
   if (name != nullptr && *name != '\0') return name;
   return command.substr(command.rfind('/') + 1);
@@ -114,7 +114,7 @@ StageOutOrder run_order(const std::string& directory, const std::string& command
   order.node_index = number_in("SLURM_NODEID").value_or(0);
   order.directory = directory;
   order.threads = usable_cpus();
-  order.job_name = job_name(command);
+  order.job_name = name_of_run(command);
   const auto array_job = number_in("SLURM_ARRAY_JOB_ID");
   const auto array_task = number_in("SLURM_ARRAY_TASK_ID");
   order.array_known = true;

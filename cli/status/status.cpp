@@ -21,7 +21,6 @@
 namespace nodestage {
 namespace {
 
-constexpr std::chrono::seconds k_line_interval{10};
 constexpr std::chrono::seconds k_quiet_interval{2};
 constexpr const char* k_what_a_name_is =
     "NAME is the <NAME> of NODESTAGE_DATASET_<NAME>, or a path below $SLURM_TMPDIR.";

@@ -250,7 +250,7 @@ namespace {
 
 // The output that is read from all nodes together. A node's share is at least enough for 100 items.
 constexpr std::size_t k_all_bytes = std::size_t{64} << 20;
-constexpr std::size_t k_least_bytes = std::size_t{64} << 10;
+constexpr std::size_t k_least_status_bytes = std::size_t{64} << 10;
 
 std::string why_no_answer(const ProgramEnd& end) {
   return why_srun_failed(end, k_program_limit, 300);
@@ -312,7 +312,7 @@ Result<StatusReport> ask_nodes(const SlurmJob& job, const std::string& socket) {
   for (const std::string& node : nodes) {
     programs.push_back(step_on(node, job, socket));
     programs.back().account = account;
-    programs.back().most_output = std::clamp(share, k_least_bytes, k_max_status_bytes);
+    programs.back().most_output = std::clamp(share, k_least_status_bytes, k_max_status_bytes);
   }
   const std::vector<ProgramEnd> ends = run_programs(programs);
   StatusReport report;

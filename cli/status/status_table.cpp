@@ -20,7 +20,7 @@
 namespace nodestage {
 namespace {
 
-constexpr off_t k_most_bytes = off_t{256} << 10;  // the results are at the end
+constexpr off_t k_tail_bytes = off_t{256} << 10;  // the results are at the end
 constexpr std::size_t k_most_lines = 40;
 constexpr std::string_view k_completing = "COMPLETING";
 
@@ -94,9 +94,9 @@ Result<std::string> read_output_end(const std::string& path, std::uint32_t owner
     return Error{EINVAL, path + " is not a regular file of the job's user"};
   TRY_ASSIGN(const Fd file, open_at(AT_FDCWD, "/proc/self/fd/" + std::to_string(found.get()),
                                     O_RDONLY | O_NONBLOCK));
-  if (::lseek(file.get(), std::max<off_t>(info.st_size - k_most_bytes, 0), SEEK_SET) < 0)
+  if (::lseek(file.get(), std::max<off_t>(info.st_size - k_tail_bytes, 0), SEEK_SET) < 0)
     return system_error(path);
-  return read_all(file.get(), 2 * static_cast<std::size_t>(k_most_bytes));
+  return read_all(file.get(), 2 * static_cast<std::size_t>(k_tail_bytes));
 }
 
 std::vector<std::string> lines_of_nodestage(std::string_view output) {
@@ -156,9 +156,9 @@ namespace {
 
 constexpr std::size_t k_item_width = 40;
 constexpr std::size_t k_least_item_width = 12;
-constexpr std::size_t k_columns = 8;
+constexpr std::size_t k_column_count = 8;
 enum Column : std::size_t { k_node, k_state, k_item, k_item_state, k_bytes, k_files, k_rate };
-using Cells = std::array<std::string, k_columns>;
+using Cells = std::array<std::string, k_column_count>;
 
 const Cells k_head = {"NODE", "STATE", "ITEM", "ITEM STATE", "BYTES", "FILES", "RATE", "LEFT"};
 
@@ -232,10 +232,10 @@ class Table {
     std::string text;
     for (const Cells& line : lines_) {
       text += ' ';
-      for (std::size_t i = 0; i < k_columns; ++i) {
+      for (std::size_t i = 0; i < k_column_count; ++i) {
         if (is_dropped_[i]) continue;
         text += " " + inked(line[i], has_colour ? ink_of(line[i], i) : Ink::plain) +
-                (i + 1 < k_columns ? std::string(widths[i] - width_of(line[i]) + 1, ' ') : "");
+                (i + 1 < k_column_count ? std::string(widths[i] - width_of(line[i]) + 1, ' ') : "");
       }
       text += '\n';
     }
@@ -243,10 +243,10 @@ class Table {
   }
 
  private:
-  [[nodiscard]] std::array<std::size_t, k_columns> widths() const {
-    std::array<std::size_t, k_columns> widths{};
+  [[nodiscard]] std::array<std::size_t, k_column_count> widths() const {
+    std::array<std::size_t, k_column_count> widths{};
     for (const Cells& line : lines_) {
-      for (std::size_t i = 0; i < k_columns; ++i)
+      for (std::size_t i = 0; i < k_column_count; ++i)
         widths[i] = std::max(widths[i], width_of(line[i]));
     }
     return widths;
@@ -256,7 +256,7 @@ class Table {
   [[nodiscard]] std::size_t total() const {
     std::size_t total = 0;
     const auto widths = this->widths();
-    for (std::size_t i = 0; i < k_columns; ++i) total += is_dropped_[i] ? 0 : 2 + widths[i];
+    for (std::size_t i = 0; i < k_column_count; ++i) total += is_dropped_[i] ? 0 : 2 + widths[i];
     return total;
   }
 
@@ -269,7 +269,7 @@ class Table {
   }
 
   std::vector<Cells> lines_;
-  std::array<bool, k_columns> is_dropped_{};
+  std::array<bool, k_column_count> is_dropped_{};
 };
 
 // "staging", "staging on 2 nodes, ready on 1"

@@ -59,6 +59,9 @@ std::string bytes_of(std::uint64_t part, std::uint64_t whole);
 // Returns "30%", never more than 100%.
 std::string percent(std::uint64_t part, std::uint64_t whole);
 
+// Between a command's lines of progress in a log, at first.
+inline constexpr std::chrono::seconds k_line_interval{10};
+
 // Returns how long a log waits for its next line of progress: `interval` at first, then a fifth of
 // the time that has passed, and five minutes at most.
 std::chrono::milliseconds pause_of_lines(std::chrono::milliseconds interval,

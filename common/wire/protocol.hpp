@@ -33,6 +33,7 @@ inline constexpr std::uint32_t k_no_number =
 // Numbers of Slurm's; plugin/slurm_host.cpp compares them with slurm.h.
 inline constexpr std::uint32_t k_slurm_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT
 inline constexpr std::uint32_t k_slurm_no_value = 0xfffffffe;    // NO_VAL: "no such number"
+
 // Returns a job as its user calls it: "job 12"; for a task of an array "job 10_3".
 std::string job_name(std::uint32_t job, std::uint32_t array_job, std::uint32_t array_task);
 
