@@ -2,17 +2,29 @@
 import os
 import subprocess
 import sys
+import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMAND = f"{TOP}/tests/cluster/cluster"
 
 
+def fail(text):
+    sys.exit(f"{os.path.basename(sys.argv[0])}: {text}")
+
+
 def run(*command, text=None):
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        bench = os.path.basename(sys.argv[0])
-        sys.exit(f"{bench}: {' '.join(command)[:200]}: ended with code {done.returncode}: {done.stdout}{done.stderr}")
+        fail(f"{' '.join(command)[:200]}: ended with code {done.returncode}: {done.stdout}{done.stderr}")
     return done.stdout
+
+
+def wait_until(what, condition, seconds=60, step=0.2):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            fail(f"not so in time: {what}")
+        time.sleep(step)
 
 
 def on(host, *command, user=None, text=None):

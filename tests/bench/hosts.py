@@ -6,24 +6,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
+
+from cluster import run, wait_until
 
 FILES = 16
 NET = f"nsr{os.getpid()}"
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"relay: {' '.join(command)[:200]}: {done.stdout}{done.stderr}")
-
-
-def wait_until(what, condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            sys.exit(f"relay: not so in time: {what}")
-        time.sleep(0.02)
 
 
 class Network:
