@@ -35,9 +35,10 @@ configure() {
     on "$1" tee "$CONFIG" >/dev/null <<<"$2"
 }
 
-# apply_configuration NODE: reloads it, and waits until the daemon has done so.
+# apply_configuration NODE [TEXT]: reloads it, as it is or as TEXT, and waits until the daemon has done so.
 apply_configuration() {
     local before
+    (($# == 1)) || configure "$@"
     before=$(reload_lines "$1")
     on "$1" sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
     wait_until 5 has_reloaded "$1" "$before"
@@ -101,6 +102,12 @@ assert_staged_exactly() {
     [ "$(grep -c 'data.tar (tar) -> .*data: 2 files, 3.0 MiB' <<<"$output")" = 1 ]
 }
 
+# completes_exactly ID: the same, once it has ended.
+completes_exactly() {
+    wait_until 30 job_is "$1" COMPLETED
+    assert_staged_exactly "$1"
+}
+
 @test "the daemon's directories belong to root and show no user's names" {
     modes=$(on n1 stat -c '%n %a %U' /run/nodestage /run/nodestage/nodestaged.sock /var/lib/nodestage \
         /var/lib/nodestage/jobs /localscratch/.nodestage /localscratch/.nodestage/{status,trash,hold})
@@ -116,8 +123,7 @@ assert_staged_exactly() {
 }
 
 @test "while a job is there: its directory, journal, status and marker; nothing of them afterwards" {
-    configure n1 "$SLOW"
-    apply_configuration n1
+    apply_configuration n1 "$SLOW"
     id=$(submit_staged)
     wait_until 15 worker_pid
     [ "$(on n1 stat -c '%a %U' "/localscratch/alice.$id.0")" = "700 alice" ]
@@ -127,10 +133,8 @@ assert_staged_exactly() {
     [ "$(on n1 stat -c '%a %U' "/var/lib/nodestage/jobs/$id.0.request" | xargs)" = "600 root" ]
     [ "$(on n1 stat -c '%a %U' "/localscratch/.nodestage/status/$id.0.stage")" = "600 root" ]
     [ "$(on n1 stat -c %U "/proc/$(worker_pid)")" = alice ]
-    configure n1 ''
-    apply_configuration n1
-    wait_until 30 job_is "$id" COMPLETED
-    assert_staged_exactly "$id"
+    apply_configuration n1 ''
+    completes_exactly "$id"
     assert_idle_clean
 }
 
@@ -151,8 +155,7 @@ assert_staged_exactly() {
     cluster wait-idle 15
     cluster daemon start n1
     id=$(submit_staged)
-    wait_until 30 job_is "$id" COMPLETED
-    assert_staged_exactly "$id"
+    completes_exactly "$id"
     assert_idle_clean
 }
 
@@ -214,26 +217,22 @@ assert_staged_exactly() {
 }
 
 @test "a reload is applied to jobs that are there; a wrong one keeps the old configuration and says so" {
-    configure n1 $'[read]\nmax_rate = "128KiB"\n[staging]\nmax_jobs = 1'
-    apply_configuration n1
+    apply_configuration n1 $'[read]\nmax_rate = "128KiB"\n[staging]\nmax_jobs = 1'
     first=$(submit_staged)
     wait_until 15 status_is "$first" staging
     rate_is "$first" 131072
     second=$(submit_staged)
     wait_until 15 status_is "$second" queued
     # Two of this user may stage now, one place is left for others; they share the rate.
-    configure n1 $'[read]\nmax_rate = "128KiB"\n[staging]\nmax_jobs = 3'
-    apply_configuration n1
+    apply_configuration n1 $'[read]\nmax_rate = "128KiB"\n[staging]\nmax_jobs = 3'
     wait_until 10 status_is "$second" staging
     rate_is "$first" 65536
     rate_is "$second" 65536
-    configure n1 $'[read]\nmax_rate = -5'
-    apply_configuration n1
+    apply_configuration n1 $'[read]\nmax_rate = -5'
     daemon_log n1 | grep -F "the configuration is wrong and the old one stays: $CONFIG:2: 'read.max_rate'"
     rate_is "$first" 65536
     status_is "$first" staging
-    configure n1 $'[tmpdir]\npath = "/elsewhere/%j"'
-    apply_configuration n1
+    apply_configuration n1 $'[tmpdir]\npath = "/elsewhere/%j"'
     daemon_log n1 | grep -F "change with a restart only; the old values stay"
     # Without a limit, since the new configuration has none.
     wait_until 30 job_is "$first" COMPLETED
@@ -244,8 +243,7 @@ assert_staged_exactly() {
 }
 
 @test "killed while a job stages and waits: the worker is taken over, the task comes back, the data are complete" {
-    configure n1 "$SLOW"
-    apply_configuration n1
+    apply_configuration n1 "$SLOW"
     id=$(submit_staged --stage-out=data/data/b:after_%j)
     wait_until 15 status_is "$id" staging
     worker=$(worker_pid)
@@ -260,15 +258,13 @@ assert_staged_exactly() {
     [ "$(worker_pid)" = "$worker" ]
     configure n1 ''
     cluster daemon start n1
-    wait_until 30 job_is "$id" COMPLETED
-    assert_staged_exactly "$id"
+    completes_exactly "$id"
     [ "$(as alice cat "after_$id")" = b ]
     assert_idle_clean
 }
 
 @test "killed while a job waits, and the worker ends meanwhile: the next daemon knows how" {
-    configure n1 $'[read]\nmax_rate = "1MiB"'
-    apply_configuration n1
+    apply_configuration n1 $'[read]\nmax_rate = "1MiB"'
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
     # From here on it needs no daemon: it has been told how much it may write.
@@ -289,8 +285,7 @@ worker_gone() {
 }
 
 @test "killed, and the worker killed too: the next daemon stages from the start" {
-    configure n1 "$SLOW"
-    apply_configuration n1
+    apply_configuration n1 "$SLOW"
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
     worker=$(worker_pid)
@@ -298,14 +293,12 @@ worker_gone() {
     on n1 kill -KILL "$worker"
     configure n1 ''
     cluster daemon start n1
-    wait_until 30 job_is "$id" COMPLETED
-    assert_staged_exactly "$id"
+    completes_exactly "$id"
     assert_idle_clean
 }
 
 @test "a worker that is killed fails its job with the cause, and no other" {
-    configure n1 "$SLOW"
-    apply_configuration n1
+    apply_configuration n1 "$SLOW"
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
     on n1 kill -KILL "$(worker_pid)"
@@ -376,8 +369,7 @@ SCRIPT
     [ "$STATE" = FAILED ]
     has "$OUTPUT" "the journal cannot be written: " "No space left on device"
     [[ $OUTPUT != *STARTED* ]]
-    configure n1 ''
-    apply_configuration n1
+    apply_configuration n1 ''
     wait_until 30 job_ended "$slow"
     [ "$(job_state "$slow")" = FAILED ]
     has "$(job_output "$slow")" "its journal on this node cannot be written: " "No space left on device" "Tell your administrators"
@@ -392,8 +384,7 @@ SCRIPT
 }
 
 @test "a second daemon refuses to start, and the first does not notice" {
-    configure n1 "$SLOW"
-    apply_configuration n1
+    apply_configuration n1 "$SLOW"
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
     worker=$(worker_pid)
@@ -406,10 +397,8 @@ SCRIPT
     run on n1 test -e /run/nodestage/every-job
     [ "$status" -ne 0 ]
     [ "$(worker_pid)" = "$worker" ]
-    configure n1 ''
-    apply_configuration n1
-    wait_until 30 job_is "$id" COMPLETED
-    assert_staged_exactly "$id"
+    apply_configuration n1 ''
+    completes_exactly "$id"
 }
 
 @test "the daemon started by an ordinary user says that root must start it" {
@@ -419,8 +408,7 @@ SCRIPT
 }
 
 @test "another user may neither ask about a job nor touch it" {
-    configure n1 "$SLOW"
-    apply_configuration n1
+    apply_configuration n1 "$SLOW"
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
     for verb in wait exited end; do
@@ -448,10 +436,8 @@ SCRIPT
     on n1 test -e "/run/nodestage/jobs/$id"
     status_is "$id" staging
     daemon_log n1 | grep -F 'uid=20002: refused'
-    configure n1 ''
-    apply_configuration n1
-    wait_until 30 job_is "$id" COMPLETED
-    assert_staged_exactly "$id"
+    apply_configuration n1 ''
+    completes_exactly "$id"
     assert_idle_clean
 }
 
@@ -468,8 +454,7 @@ descriptors_at_most() {
 }
 
 @test "garbage, half messages and a crowd of bob's do not disturb alice's job; the daemon is itself again afterwards" {
-    configure n1 "$SLOW"$'[daemon]\nmax_connections = 512\n'
-    apply_configuration n1
+    apply_configuration n1 "$SLOW"$'[daemon]\nmax_connections = 512\n'
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
     # Her waiting task is one of them.
@@ -497,10 +482,8 @@ descriptors_at_most() {
     echo "# descriptors: $fds_before before, $fds_crowd in the crowd, $(descriptors) after;" \
         "memory: $memory_before, $memory_crowd, $memory_after KiB" >&3
     ((memory_after < memory_before + 8192))
-    configure n1 ''
-    apply_configuration n1
-    wait_until 30 job_is "$id" COMPLETED
-    assert_staged_exactly "$id"
+    apply_configuration n1 ''
+    completes_exactly "$id"
     assert_idle_clean
 }
 
@@ -524,19 +507,16 @@ client_crowd() {
     other=$(start_delay n2)
     [ "$other" != "$delay" ]
     small=$(submit_staged)
-    wait_until 30 job_is "$small" COMPLETED
-    assert_staged_exactly "$small"
+    completes_exactly "$small"
     [[ $(client root status "$id") == *"starts after"* || $(client root status "$id") == *"item w"* ]]
     as alice scancel "$id"
     wait_until 20 job_is "$id" CANCELLED
-    configure n2 ''
-    apply_configuration n2
+    apply_configuration n2 ''
     assert_idle_clean
 }
 
 @test "a staging that takes longer than staging.limit fails its job with that cause" {
-    configure n1 "$SLOW"$'[staging]\nlimit = 1'
-    apply_configuration n1
+    apply_configuration n1 "$SLOW"$'[staging]\nlimit = 1'
     id=$(submit_staged)
     wait_until 30 job_is "$id" FAILED
     job_output "$id"
