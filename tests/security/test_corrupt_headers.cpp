@@ -1,8 +1,8 @@
 // Attack: the structures of a zip, 7z or tar file damaged at one place or another, so that a
 // reader trusts an offset, a count or a length that is not so.
 #include <algorithm>
-#include <fstream>
 
+#include "../unit/texts.hpp"
 #include "attack.hpp"
 #include "crafted_archives.hpp"
 #include "mutations.hpp"
@@ -12,11 +12,6 @@ using namespace crafted;
 namespace {
 
 constexpr int k_rounds = 40;  // in one process each; the fuzzers try millions
-
-std::string slurped(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // Stages damaged copies of `good`, all of them with one StageRun, as one dataset each.
 void stage_damaged(const std::string& good, const std::string& suffix, std::uint32_t seed) {
@@ -38,7 +33,7 @@ std::string made(const std::string& command, const std::string& name) {
   REQUIRE(attack.stage.in_data("mkdir -p t/d && seq 300 > t/d/f && echo x > t/g && ln -s g t/l") ==
           0);
   REQUIRE(attack.stage.in_data(command) == 0);
-  return slurped(attack.stage.data() + "/" + name);
+  return file_text(attack.stage.data() + "/" + name);
 }
 
 }  // namespace

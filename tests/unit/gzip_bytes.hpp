@@ -90,13 +90,6 @@ inline std::uint64_t next_random(std::uint64_t& state) {
   return state;
 }
 
-inline std::string noise(std::size_t size) {
-  std::string data(size, '\0');
-  std::uint64_t state = 0x9e3779b97f4a7c15ULL;
-  for (char& c : data) c = static_cast<char>(next_random(state) >> 24);
-  return data;
-}
-
 inline std::string words(std::size_t size) {
   std::string data;
   std::uint64_t state = 0x2545f4914f6cdd1dULL;

@@ -26,6 +26,7 @@
 #include "daemon/worker/spool/board.hpp"
 #include "scratch.hpp"
 #include "tests/unit/sizes.hpp"
+#include "texts.hpp"
 
 namespace nodestage {
 
@@ -39,24 +40,15 @@ inline bool in_time(const std::function<bool()>& is_done) {
   return true;
 }
 
-inline std::string noise(std::uint64_t bytes, std::uint64_t seed = 1) {
-  std::string text(bytes, '\0');
-  std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
-  for (std::size_t i = 0; i < text.size(); i += 8) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    std::memcpy(text.data() + i, &state, std::min<std::size_t>(8, text.size() - i));
-  }
-  return text;
-}
-
 // A file to relay, with its contents.
 struct RelayFile {
   std::string path;
   std::string bytes;
   RelayIdentity identity{};
 
+  // In a directory of its own.
+  explicit RelayFile(std::string contents)
+      : RelayFile(std::make_shared<Scratch>(), std::move(contents)) {}
   RelayFile(std::string at, std::string contents)
       : path(std::move(at)), bytes(std::move(contents)) {
     std::ofstream(path, std::ios::binary) << bytes;
@@ -67,6 +59,13 @@ struct RelayFile {
     };
     identity = {static_cast<std::uint64_t>(info.st_size), ns(info.st_mtim), ns(info.st_ctim)};
   }
+
+ private:
+  RelayFile(std::shared_ptr<Scratch> directory, std::string contents)
+      : RelayFile(*directory / "data", std::move(contents)) {
+    scratch_ = std::move(directory);
+  }
+  std::shared_ptr<Scratch> scratch_;
 };
 
 // A file system that can be made to wait: a tap for the bytes of the original, for each node.

@@ -49,7 +49,7 @@ std::string hostile(std::size_t bytes) {
 
 TEST_CASE("a chunk: the first block is found behind much that is none") {
   const std::string blocks = gzip_bytes::deflated(gzip_bytes::words(200'000), {"", 6, 2});
-  const std::string noise = gzip_bytes::noise(1'000'000);
+  const std::string noise = ::noise(1'000'000);
   const WholeChunk found(noise + blocks);
   CHECK(found.is_decoded);
   CHECK(found.chunk.begin().bit == 8 * noise.size());

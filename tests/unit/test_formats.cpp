@@ -11,20 +11,12 @@
 #include <string>
 
 #include "common/text/archive_names.hpp"
+#include "texts.hpp"
 
 namespace fs = std::filesystem;
 using namespace nodestage;
 
 namespace {
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string document(const std::string& path) {
-  return text_of(fs::path(NODESTAGE_SOURCE_DIR) / path);
-}
 
 std::string between(const std::string& text, const std::string& begin, const std::string& end) {
   const std::size_t at = text.find(begin);
@@ -60,15 +52,16 @@ std::set<std::string> codings_with(Wanted&& wanted) {
 
 TEST_CASE("the documents list the codings that the table has") {
   const auto all = codings_with([](const CodingRow&) { return true; });
-  const std::string manual = document("docs/nodestage.7");
+  const std::string manual = source_text("docs/nodestage.7");
   CHECK(codings_in(between(manual, "or compressed\nby", "(.Z)")) == all);
-  CHECK(codings_in(between(document("docs/user.md"), "plain or compressed by", "(`.Z`)")) == all);
+  CHECK(codings_in(between(source_text("docs/user.md"), "plain or compressed by", "(`.Z`)")) ==
+        all);
   const auto written = codings_with([](const CodingRow& row) { return !row.written.empty(); });
   CHECK(codings_in(between(manual, "the latter also", ".\n")) == written);
 }
 
 TEST_CASE("docs/building.md says which library each coding is for") {
-  const std::string building = document("docs/building.md");
+  const std::string building = source_text("docs/building.md");
   for (const CodingRow& row : k_codings) {
     if (row.library.empty() || row.library == "ISA-L") continue;  // ISA-L has a text of its own
     const std::string library(row.library == "bzip2" ? "BZip2" : row.library);
@@ -105,7 +98,7 @@ TEST_CASE("a coding that needs no treatment of its own is named in two sources")
            fs::recursive_directory_iterator(fs::path(NODESTAGE_SOURCE_DIR) / house)) {
         const std::string suffix = entry.path().extension();
         if (suffix != ".cpp" && suffix != ".hpp") continue;
-        if (text_of(entry.path()).find("Coding::" + coding) != std::string::npos)
+        if (file_text(entry.path()).find("Coding::" + coding) != std::string::npos)
           sources.insert(entry.path().filename());
       }
     }

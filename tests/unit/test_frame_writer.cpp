@@ -5,7 +5,6 @@
 #include <zstd.h>
 
 #include <fstream>
-#include <random>
 #include <sstream>
 #include <thread>
 
@@ -19,13 +18,6 @@
 using namespace nodestage;
 
 namespace {
-
-std::string noise(std::size_t bytes) {
-  std::mt19937 random(7);
-  std::string text(bytes, '\0');
-  for (char& c : text) c = static_cast<char>(random() >> 24);
-  return text;
-}
 
 struct Written {
   Scratch scratch;

@@ -89,8 +89,8 @@ Joined join(DecodeRun& run, const std::string& packed, const GzipSizes& sizes,
 
 TEST_CASE("gzip in chunks: every kind of data and of blocks is as one thread decodes it") {
   DecodeRun run;
-  const std::string kinds[] = {sample(400'000), gzip_bytes::noise(300'000),
-                               gzip_bytes::words(900'000), gzip_bytes::images(400'000),
+  const std::string kinds[] = {sample(400'000), ::noise(300'000), gzip_bytes::words(900'000),
+                               gzip_bytes::images(400'000),
                                sample(90'000) + std::string(3'000'000, '\0') + sample(200'000)};
   int number = 0;
   for (const std::string& data : kinds) {
@@ -119,7 +119,7 @@ TEST_CASE("gzip in chunks: they are found, and count") {
   const Expected all[] = {
       {{"images", 6, 4}, gzip_bytes::images(1'000'000), 60},
       {{"words", 6, 2}, gzip_bytes::words(3'000'000), 30},
-      {{"noise, stored", 6, 1}, gzip_bytes::noise(600'000), 30},
+      {{"noise, stored", 6, 1}, ::noise(600'000), 30},
       {{"flushed", 6, 8, Z_DEFAULT_STRATEGY, Z_SYNC_FLUSH, 4'000},
        gzip_bytes::words(3'000'000),
        30},
@@ -178,7 +178,7 @@ TEST_CASE(
 TEST_CASE("gzip in chunks: the position is behind what was returned, and not far") {
   DecodeRun run;
   // Stored, so that positions are known.
-  const std::string data = gzip_bytes::noise(900'000);
+  const std::string data = ::noise(900'000);
   constexpr std::uint64_t k_file_bytes = 900'000 + 18 + 900'000 / 1'000;
   const GzipSizes sizes{20'000, 3};
   std::uint64_t last = 0;
@@ -219,7 +219,7 @@ TEST_CASE("gzip in chunks: a member of more than 4 GiB") {
     }
   };
   // Chunks of noise are joined, so that the next ones are tried.
-  const std::string noise = gzip_bytes::noise(8'000'000);
+  const std::string noise = ::noise(8'000'000);
   const std::uint64_t zeros_end = (std::uint64_t{1} << 32) + 100 - noise.size();
   while (size + k_piece < zeros_end) add(packed_zeros, zeros);
   const std::string rest = zeros.substr(0, zeros_end - size);
@@ -252,7 +252,7 @@ TEST_CASE("gzip in chunks: members, empty ones, padding and what is behind") {
   }
   for (const std::string& behind :
        {std::string(), std::string(100, '\0'), std::string(100'000, '\0') + none,
-        std::string("junk"), std::string(30'000, '\0') + gzip_bytes::noise(90'000)}) {
+        std::string("junk"), std::string(30'000, '\0') + ::noise(90'000)}) {
     const TwoWays ways(run, all + behind);
     CHECK(ways.one.fault == "");
     CHECK((ways.one.data == expected));

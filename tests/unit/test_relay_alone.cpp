@@ -57,8 +57,7 @@ bool is_left_alone(RelayNode& node) {
 // Three nodes, of which the first one reads a source of that size at that rate, and others have it
 // from there. `limit`: what the first one may read; 0: no limit.
 void is_read_once(std::size_t bytes, std::uint64_t rate, std::uint64_t limit = 0) {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(bytes));
+  const RelayFile file(noise(bytes));
   RelayRow row(3, 8 * k_mib, [rate](std::size_t) { return at_rate(rate); });
   row.start(three_nodes);
   if (limit > 0) row[0].limit_rate(limit);
@@ -70,8 +69,7 @@ void is_read_once(std::size_t bytes, std::uint64_t rate, std::uint64_t limit = 0
 }  // namespace
 
 TEST_CASE("three nodes read a fast source for themselves, and the reason is the same on each") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(12 * k_mib));
+  const RelayFile file(noise(12 * k_mib));
   std::atomic<std::uint64_t> forgotten = 0;
   RelayRow row(3, 8 * k_mib, [&](std::size_t) { return at_rate(1ULL << 30, &forgotten); });
   row.start(three_nodes);
@@ -99,8 +97,7 @@ TEST_CASE("a source of which the first look sees all: those behind have it from 
 }
 
 TEST_CASE("a node that comes later is sent on at once, and so is one whose staging has not asked") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(12 * k_mib));
+  const RelayFile file(noise(12 * k_mib));
   RelayRow row(3, 8 * k_mib, [](std::size_t) { return at_rate(1ULL << 30); });
   row.start(three_nodes);
   row[0].ask(file);
@@ -136,8 +133,7 @@ TEST_CASE("a node that asks when the slot has another source is sent on at once,
 }
 
 TEST_CASE("the word for it comes in place of the beginning, with the reason") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(12 * k_mib));
+  const RelayFile file(noise(12 * k_mib));
   RelayNode head(8 * k_mib, at_rate(1ULL << 30));
   three_nodes(head.order);
   const auto port = head.start();
@@ -151,8 +147,7 @@ TEST_CASE("the word for it comes in place of the beginning, with the reason") {
 }
 
 TEST_CASE("a word that a node does not know ends in its own read of the original") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(3 * k_mib));
+  const RelayFile file(noise(3 * k_mib));
   const RawListener listener;
   RelayNode link;
   link.set_link(listener.port);

@@ -6,8 +6,7 @@
 using namespace nodestage;
 
 TEST_CASE("two nodes: the second gets all of it from the first") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(5 * k_mib + 12345));
+  const RelayFile file(noise(5 * k_mib + 12345));
   RelayNode head;
   RelayNode link;
   head.start();
@@ -50,8 +49,7 @@ TEST_CASE("what came from a node is counted by the time that it can be read") {
 }
 
 TEST_CASE("three nodes, and a ring that is much smaller than the source") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(9 * k_mib + 1));
+  const RelayFile file(noise(9 * k_mib + 1));
   RelayRow row(3, k_mib);
   row.start();
   row.ask(file);
@@ -61,8 +59,7 @@ TEST_CASE("three nodes, and a ring that is much smaller than the source") {
 }
 
 TEST_CASE("a node that comes late gets it from its beginning, as long as that is kept") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(5 * k_mib));
+  const RelayFile file(noise(5 * k_mib));
   RelayRow row(2);
   row.start();
   row[0].ask(file);
@@ -74,8 +71,7 @@ TEST_CASE("a node that comes late gets it from its beginning, as long as that is
 }
 
 TEST_CASE("a node that comes when the beginning is gone reads the original") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(5 * k_mib));
+  const RelayFile file(noise(5 * k_mib));
   RelayRow row(2, k_mib);
   row.start();
   row[0].ask(file);
@@ -86,8 +82,7 @@ TEST_CASE("a node that comes when the beginning is gone reads the original") {
 }
 
 TEST_CASE("a node that is ahead has the one before it begin, which joins later") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(3 * k_mib));
+  const RelayFile file(noise(3 * k_mib));
   RelayRow row(2);
   row.start();
   row[1].ask(file);
@@ -100,8 +95,7 @@ TEST_CASE("a node that is ahead has the one before it begin, which joins later")
 }
 
 TEST_CASE("a node waits for one that has no plan yet, and for its lanes") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(3 * k_mib));
+  const RelayFile file(noise(3 * k_mib));
   RelayNode head;
   RelayNode link;
   head.start();
@@ -121,8 +115,7 @@ TEST_CASE("a node waits for one that has no plan yet, and for its lanes") {
 }
 
 TEST_CASE("without a plan a node reads for itself") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(k_mib));
+  const RelayFile file(noise(k_mib));
   RelayNode node;
   node.order.relay.answer_wait_s = 1;
   node.start();
@@ -142,8 +135,7 @@ TEST_CASE("a plan that says off turns the board off, and ends the worker") {
 }
 
 TEST_CASE("a worker ends once the staging is over and no successor is there") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(3 * k_mib));
+  const RelayFile file(noise(3 * k_mib));
   RelayRow row(2);
   row[0].order.relay.silence_wait_s = 1;
   row.start();
@@ -169,8 +161,7 @@ TEST_CASE("an empty board beats, and its words are raised a few times a second o
 }
 
 TEST_CASE("without a port a node still reads") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(k_mib));
+  const RelayFile file(noise(k_mib));
   RelayNode other;
   const std::uint16_t taken = other.start();
   RelayNode node;
@@ -183,8 +174,7 @@ TEST_CASE("without a port a node still reads") {
 }
 
 TEST_CASE("sixty-four nodes with a small window: one read, the same bytes") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(4 * k_mib + 777));
+  const RelayFile file(noise(4 * k_mib + 777));
   RelayRow row(64, k_mib);
   row.start([](RelayOrder& order) {
     order.relay.silence_wait_s = 60;

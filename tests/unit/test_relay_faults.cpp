@@ -12,8 +12,7 @@ namespace {
 
 // A node whose node before is played by the test, and one behind it. Both must get all.
 struct BehindForged {
-  Scratch scratch;
-  RelayFile file{scratch / "data", noise(3 * k_mib)};
+  RelayFile file{noise(3 * k_mib)};
   RawListener listener;
   RelayNode link;
   RelayNode last;
@@ -63,8 +62,7 @@ struct BehindPeer : BehindForged {
 }  // namespace
 
 TEST_CASE("a node that is killed costs one more reader, from the same offset on") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(8 * k_mib));
+  const RelayFile file(noise(8 * k_mib));
   const std::uint64_t size = file.bytes.size();
   for (const std::uint64_t at : {std::uint64_t{0}, size / 2, size - 256 * 1024}) {
     CAPTURE(at);
@@ -217,8 +215,7 @@ TEST_CASE("what a node before sends and should not is not taken") {
 }
 
 TEST_CASE("a node before that cannot be reached is gone on without") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(k_mib));
+  const RelayFile file(noise(k_mib));
   RelayNode gone;
   const std::uint16_t port = gone.start();
   gone.stop();
@@ -232,8 +229,7 @@ TEST_CASE("a node before that cannot be reached is gone on without") {
 }
 
 TEST_CASE("strangers who prove nothing keep nobody out") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(k_mib));
+  const RelayFile file(noise(k_mib));
   RelayRow row(2);
   row[0].order.relay.silence_wait_s = 3;  // also the limit of a handshake
   const std::uint16_t port = row[0].start();
@@ -256,8 +252,7 @@ TEST_CASE("strangers who prove nothing keep nobody out") {
 }
 
 TEST_CASE("a successor that vanishes without a word is given up") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(64 * k_mib));
+  const RelayFile file(noise(64 * k_mib));
   RelayNode head(k_mib);
   head.order.relay.silence_wait_s = 1;
   const std::uint16_t port = head.start();
@@ -274,8 +269,7 @@ TEST_CASE("a successor that vanishes without a word is given up") {
 }
 
 TEST_CASE("an ask that is out of place, or for what is not relayed, is refused") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(k_mib));
+  const RelayFile file(noise(k_mib));
   RelayNode head;
   head.order.relay.least_bytes = k_mib;
   const std::uint16_t port = head.start();

@@ -8,8 +8,7 @@
 using namespace nodestage;
 
 TEST_CASE("a file system that stalls for longer than every limit is still read once") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(3 * k_mib));
+  const RelayFile file(noise(3 * k_mib));
   Tap tap;
   tap.open_to(k_mib);
   RelayRow row = row_behind(tap, 3);
@@ -24,8 +23,7 @@ TEST_CASE("a file system that stalls for longer than every limit is still read o
 }
 
 TEST_CASE("a node whose file cannot be read sees that, and the next one reads the original") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(3 * k_mib));
+  const RelayFile file(noise(3 * k_mib));
   RelayRow row(4, 8 * k_mib, [](std::size_t i) -> OpenOriginal {
     if (i != 1) return open_original;
     return [](const std::string& path, const RelayIdentity&) -> Result<std::unique_ptr<Original>> {
@@ -68,8 +66,7 @@ TEST_CASE("another file at the same path is not passed on") {
 }
 
 TEST_CASE("a file that is cut while it is read: every node has what was there, and sees the end") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(4 * k_mib));
+  const RelayFile file(noise(4 * k_mib));
   Tap tap;
   tap.open_to(k_mib);
   RelayRow row = row_behind(tap, 3);

@@ -94,8 +94,7 @@ TEST_CASE("a successor that keeps the others waiting is dropped, and goes on fro
 }
 
 TEST_CASE("a staging worker that lies about its position harms only itself") {
-  const Scratch scratch;
-  const RelayFile file(scratch / "data", noise(k_size));
+  const RelayFile file(noise(k_size));
   RelayRow row(2, k_mib);
   row.start([](RelayOrder& order) { order.relay.silence_wait_s = order.relay.patience_s = 60; });
   row[1].ask(file);

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +27,24 @@ inline bool has(const std::vector<std::string>& texts, std::string_view text) {
 // The content of a file; "" if it cannot be opened.
 inline std::string file_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::array<char, 64 * 1024> block;
+  while (file.read(block.data(), block.size()), file.gcount() > 0)
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+// Bytes that no coding makes smaller; the same ones in every run.
+inline std::string noise(std::size_t bytes, std::uint64_t seed = 1) {
+  std::string text(bytes, '\0');
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
+  for (std::size_t i = 0; i < text.size(); i += 8) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    std::memcpy(text.data() + i, &state, std::min<std::size_t>(8, text.size() - i));
+  }
+  return text;
 }
 
 #ifdef NODESTAGE_SOURCE_DIR
