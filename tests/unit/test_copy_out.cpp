@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -10,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "limited.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;
@@ -295,13 +295,10 @@ TEST_CASE("a failed write leaves the old file and nothing else; the others arriv
   write_file(job.directory / "results/b-small", "new");
   write_file(job.target / "a-big", "old");
   job.ask("results", job.target);
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit small{2 << 20, before.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &small);
-  const int code = job.run();
-  setrlimit(RLIMIT_FSIZE, &before);
-  CHECK(code == 1);
+  {
+    const Limited limited(RLIMIT_FSIZE, 2 << 20);
+    CHECK(job.run() == 1);
+  }
   CHECK(job.note() == "1 entry could not be delivered: a-big: cannot write: File too large");
   CHECK(file_text(job.target / "a-big") == "old");
   CHECK(file_text(job.target / "b-small") == "new");
@@ -315,13 +312,10 @@ TEST_CASE("hard links of a file that failed do not become links to an older one"
   fs::create_hard_link(job.directory / "results/a", job.directory / "results/b");
   write_file(job.target / "a", "old");
   job.ask("results", job.target);
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit small{2 << 20, before.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &small);
-  const int code = job.run();
-  setrlimit(RLIMIT_FSIZE, &before);
-  CHECK(code == 1);
+  {
+    const Limited limited(RLIMIT_FSIZE, 2 << 20);
+    CHECK(job.run() == 1);
+  }
   CHECK(names_in(job.target) == std::vector<std::string>{"a"});
 }
 
@@ -361,12 +355,10 @@ TEST_CASE("depth 1000, beyond PATH_MAX, with few descriptors") {
   const Fd file(openat(fd.get(), "bottom", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   REQUIRE(linkat(fd.get(), "bottom", fd.get(), "twin", 0) == 0);
   job.ask("results", "out");
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit few{128, before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &few);
-  CHECK(job.run() == 0);
-  setrlimit(RLIMIT_NOFILE, &before);
+  {
+    const Limited limited(RLIMIT_NOFILE, 128);
+    CHECK(job.run() == 0);
+  }
   CHECK(job.status.items[0].files == 1002);
   Fd copy = open_dir(AT_FDCWD, (job.target / "out").c_str());
   for (int i = 0; i < 1000 && copy; ++i) copy = open_dir(copy.get(), "level");

@@ -2,10 +2,10 @@
 // one left.
 #include <doctest/doctest.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "daemon/worker/deliver/delivered_list.hpp"
+#include "limited.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;
@@ -302,12 +302,10 @@ TEST_CASE("a file that cannot be written is tried again, and leaves nothing") {
   write_file(job.directory / "results/a-big", std::string(3 << 20, 'n'));
   write_file(job.directory / "results/b", "1");
   job.ask("results", "out");
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit small{2 << 20, before.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &small);
-  CHECK(job.run() == 1);
-  setrlimit(RLIMIT_FSIZE, &before);
+  {
+    const Limited limited(RLIMIT_FSIZE, 2 << 20);
+    CHECK(job.run() == 1);
+  }
   CHECK(job.note() == "1 entry could not be delivered: a-big: cannot write: File too large");
   CHECK(names_in(job.target / "out") == Names{"b"});
   REQUIRE(job.run() == 0);

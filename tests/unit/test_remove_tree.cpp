@@ -1,13 +1,13 @@
 #include <doctest/doctest.h>
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <thread>
 
 #include "daemon/worker/tree/remove_tree.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
+#include "limited.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;
@@ -112,13 +112,10 @@ TEST_CASE("a link to the outside is removed, what it leads to is not") {
 TEST_CASE("depth 5000 with few descriptors") {
   const Tree tree;
   make_chain(tree.root, 5000);
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit few{64, before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &few);
-  const Status removed = tree.remove();
-  setrlimit(RLIMIT_NOFILE, &before);
-  CHECK(removed);
+  {
+    const Limited limited(RLIMIT_NOFILE, 64);
+    CHECK(tree.remove());
+  }
   CHECK(fs::is_empty(tree.root));
 }
 

@@ -18,6 +18,29 @@ void end_staging(StageOutJob& job) {
   ::usleep(20'000);
 }
 
+// Where the output is, unpacked if it is a tar.
+fs::path unpacked(const StageOutJob& job, const std::string& target) {
+  fs::path out = job.target / target;
+  if (out.extension() != ".tar") return out;
+  const std::string tar = out;
+  fs::create_directory(out.replace_extension());
+  shell_text("tar -xf '" + tar + "' -C '" + out.string() + "'");
+  return out;
+}
+
+// A job with staged data below ds, whose own changes come after end_staging().
+struct JobOnData : StageOutJob {
+  JobOnData() { request.datasets.push_back({"/p/ds", "ds"}); }
+  void write(const std::string& path, const std::string& text) const {
+    write_file(directory / path, text);
+  }
+  // Beyond what is delivered in the place of a link.
+  void write_large(const std::string& path) const {
+    write(path, "");
+    fs::resize_file(directory / path, (std::uintmax_t{1} << 30) + 1);
+  }
+};
+
 // As when its results are held. Returns the files that are left.
 Names drop_staged_in(const StageOutJob& job) {
   const Fd directory(::open(job.directory.c_str(), O_RDONLY | O_DIRECTORY));
@@ -75,14 +98,13 @@ TEST_CASE("a link to what a glob leaves out, since it was staged, does not lead 
 }
 
 TEST_CASE("a link to a staged directory that the job has added to leads to its copy") {
-  StageOutJob job;
-  job.request.datasets.push_back({"/p/ds", "ds"});
-  write_file(job.directory / "ds/old", "staged");
-  write_file(job.directory / "ds/sub/old", "staged");
-  write_file(job.directory / "ds/same/old", "staged");
+  JobOnData job;
+  job.write("ds/old", "staged");
+  job.write("ds/sub/old", "staged");
+  job.write("ds/same/old", "staged");
   end_staging(job);
-  write_file(job.directory / "ds/new", "n");
-  write_file(job.directory / "ds/sub/new", "n");
+  job.write("ds/new", "n");
+  job.write("ds/sub/new", "n");
   link_in(job, "r/d", "ds");
   link_in(job, "r/s", "ds/sub");
   link_in(job, "r/same", "ds/same");
@@ -99,25 +121,20 @@ TEST_CASE("a link to a staged directory that the job has added to leads to its c
 TEST_CASE("a link beside staged data leads to nothing that is left out") {
   for (const std::string target : {"o/", "o.tar"}) {
     CAPTURE(target);
-    StageOutJob job;
-    job.request.datasets.push_back({"/p/ds", "ds"});
-    write_file(job.directory / "ds/a", "staged");
-    write_file(job.directory / "ds/v1/a", "staged");
+    JobOnData job;
+    job.write("ds/a", "staged");
+    job.write("ds/v1/a", "staged");
     fs::create_symlink("v1", job.directory / "ds/current");
     end_staging(job);
-    write_file(job.directory / "ds/new", "n");
-    write_file(job.directory / "ds/v1/new", "n");
+    job.write("ds/new", "n");
+    job.write("ds/v1/new", "n");
     fs::create_symlink("a", job.directory / "ds/last");
     fs::create_symlink("./new", job.directory / "ds/newest");
     fs::create_symlink("current/new", job.directory / "ds/through");
     fs::create_symlink("nothing", job.directory / "ds/soon");
     job.ask("*", target);
     REQUIRE(job.run() == 0);
-    fs::path out = job.target / "o";
-    if (target == "o.tar") {
-      fs::create_directory(out);
-      shell_text("tar -xf '" + out.string() + ".tar' -C '" + out.string() + "'");
-    }
+    const fs::path out = unpacked(job, target);
     CHECK(names_in(out / "ds") == Names{"last", "new", "newest", "soon", "through", "v1"});
     CHECK(file_text(out / "ds/last") == "staged");
     CHECK(file_text(out / "ds/newest") == "n");
@@ -128,14 +145,13 @@ TEST_CASE("a link beside staged data leads to nothing that is left out") {
 }
 
 TEST_CASE("staged data in the place of a link are whole, and are there once") {
-  StageOutJob job;
-  job.request.datasets.push_back({"/p/ds", "ds"});
-  write_file(job.directory / "ds/cfg/a", "staged");
+  JobOnData job;
+  job.write("ds/cfg/a", "staged");
   fs::create_symlink(".", job.directory / "ds/cfg/self");
   fs::create_symlink("a", job.directory / "ds/cfg/b");
   link_in(job, "ds/cfg/top", "ds/cfg");
   end_staging(job);
-  write_file(job.directory / "ds/new", "n");
+  job.write("ds/new", "n");
   link_in(job, "r/1", "ds/cfg");
   link_in(job, "r/2", "ds/cfg");
   job.ask("*", "o/");
@@ -151,25 +167,19 @@ TEST_CASE("staged data in the place of a link are whole, and are there once") {
 TEST_CASE("of a large staged directory behind a link, only what the job has changed is delivered") {
   for (const std::string target : {"out", "out.tar"}) {
     CAPTURE(target);
-    StageOutJob job;
-    job.request.datasets.push_back({"/p/ds", "ds"});
-    write_file(job.directory / "ds/large/sub/old", "staged");
-    write_file(job.directory / "ds/large/big", "");
-    fs::resize_file(job.directory / "ds/large/big", (std::uintmax_t{1} << 30) + 1);
-    write_file(job.directory / "ds/large/same/old", "staged");
+    JobOnData job;
+    job.write("ds/large/sub/old", "staged");
+    job.write_large("ds/large/big");
+    job.write("ds/large/same/old", "staged");
     end_staging(job);
-    write_file(job.directory / "ds/large/sub/new", "n");
+    job.write("ds/large/sub/new", "n");
     fs::create_symlink("big", job.directory / "ds/large/huge");
     fs::create_symlink("sub/old", job.directory / "ds/large/small");
     link_in(job, "r/changed", "ds/large");
     link_in(job, "r/new", "ds/large/sub/new");
     job.ask("r", target);
     REQUIRE(job.run() == 0);
-    const fs::path out = job.target / "out";
-    if (target == "out.tar") {
-      fs::create_directory(out);
-      shell_text("tar -xf '" + out.string() + ".tar' -C '" + out.string() + "'");
-    }
+    const fs::path out = unpacked(job, target);
     CHECK(names_in(out / "changed") == Names{"huge", "small", "sub"});
     CHECK(names_in(out / "changed/sub") == Names{"new"});
     CHECK(file_text(out / "changed/small") == "staged");
