@@ -2,6 +2,8 @@
 // as settled.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include "stage_run.hpp"
 
 template <typename Run>
@@ -21,6 +23,13 @@ class ShareRun : public Run {
     if (code != 0 || this->status.phase != nodestage::WorkerPhase::done) return "not identified";
     why_not = this->note(item);
     return nodestage::field_text(this->status.items.at(item).name);
+  }
+
+  // The key of an item that must be kept.
+  std::string valid_key(std::size_t item = 0) {
+    const std::string found = key(item);
+    REQUIRE_MESSAGE(found.size() == nodestage::k_share_key_bytes, why_not);
+    return found;
   }
 
   nodestage::SharedItem& decide(nodestage::ShareRole role, const std::string& name,

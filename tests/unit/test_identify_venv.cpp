@@ -8,8 +8,7 @@ using namespace nodestage;
 
 TEST_CASE("identify: a venv of requirements by all that its build reads") {
   Requirements run;
-  const std::string key = run.key();
-  REQUIRE_MESSAGE(key.size() == k_share_key_bytes, run.why_not);
+  const std::string key = run.valid_key();
   CHECK(run.what() == "env");
   CHECK(run.has_flag(k_item_shared));
   CHECK(run.has_flag(k_item_venv));
@@ -35,8 +34,7 @@ TEST_CASE("identify: a venv of requirements by all that its build reads") {
   SUBCASE("installer") { run.order.venv.installer = VenvInstaller::uv; }
   SUBCASE("what may be built") { run.order.venv.build = VenvBuild::any; }
   SUBCASE("umask") { run.request.umask = 077; }
-  const std::string other = run.key();
-  CHECK_MESSAGE(other.size() == k_share_key_bytes, run.why_not);
+  const std::string other = run.valid_key();
   CHECK(other != key);
 }
 
@@ -48,8 +46,7 @@ TEST_CASE("identify: each key that changes the environment changes its key, and 
     set_other(run.item(), row);
     if (!run.item().wheels.starts_with(run.data())) run.item().wheels = run.data() + "/bin";
     if (run.item().python == "/x") run.item().python = run.data() + "/bin/uv";
-    const std::string key = run.key();
-    CHECK_MESSAGE(key.size() == k_share_key_bytes, run.why_not);
+    const std::string key = run.valid_key();
     CHECK((key != plain) == (row.tree == TreeEffect::changes));
   }
 }
@@ -57,8 +54,7 @@ TEST_CASE("identify: each key that changes the environment changes its key, and 
 TEST_CASE("identify: a wheel that the environment's find-links have is looked at") {
   Requirements run;
   run.item().environment.push_back("PIP_FIND_LINKS=https://host/ " + run.data() + "/sub");
-  const std::string key = run.key();
-  CHECK(key.size() == k_share_key_bytes);
+  const std::string key = run.valid_key();
   REQUIRE(run.in_data("echo x >sub/x.whl") == 0);
   CHECK(run.key() != key);
 }
@@ -76,8 +72,7 @@ TEST_CASE("identify: the script that defines `module`, and uv, are in the key") 
   std::string file;
   SUBCASE("module") { run.item().modules = {"m"}, file = "init.sh"; }
   SUBCASE("uv") { run.order.venv.installer = VenvInstaller::uv, file = "bin/uv"; }
-  const std::string key = run.key();
-  CHECK(key.size() == k_share_key_bytes);
+  const std::string key = run.valid_key();
   REQUIRE(run.in_data("cp -p " + file + " x && mv x " + file) == 0);
   CHECK(run.key() != key);
 }
@@ -150,8 +145,7 @@ TEST_CASE("identify: a wheel of many bytes that was just changed, in a directory
 TEST_CASE("identify: wheels that were just put there are known by their bytes") {
   Requirements run;
   run.order.cache_min_age_s = 60;
-  const std::string key = run.key();
-  REQUIRE_MESSAGE(key.size() == k_share_key_bytes, run.why_not);
+  const std::string key = run.valid_key();
   REQUIRE(run.in_data("touch w links r.txt sub/a.txt w/* links/*") == 0);
   CHECK(run.key() == key);
   SUBCASE("other bytes") { REQUIRE(run.in_data("echo W >w/pack-1-py3-none-any.whl") == 0); }
@@ -194,8 +188,7 @@ TEST_CASE("identify: a venv's archive, by name or content, and a directory") {
                       "truncate -s 100 bad.tgz") == 0);
   auto& item = run.add_venv("old.tgz");
   item.shared = true;
-  const std::string key = run.key();
-  CHECK(key.size() == k_share_key_bytes);
+  const std::string key = run.valid_key();
   // Its environment and wheels do not matter, since nothing is built.
   item.environment = {"X=1"};
   CHECK(run.key() == key);
@@ -206,8 +199,7 @@ TEST_CASE("identify: a venv's archive, by name or content, and a directory") {
   item.source = run.data() + "/bad.tgz";  // the job that stages it reports the fault
   CHECK(run.key().size() == k_share_key_bytes);
   item.source = run.data() + "/old";
-  const std::string directory = run.key();
-  REQUIRE_MESSAGE(directory.size() == k_share_key_bytes, run.why_not);
+  const std::string directory = run.valid_key();
   CHECK(run.status.items[0].bytes_total > 1000);
   // Its files name the path where it is.
   REQUIRE(run.in_data("ln -s old link") == 0);
