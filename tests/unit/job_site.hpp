@@ -103,6 +103,11 @@ class ScriptedWorkers final : public Workers {
     on_end(how);
     return true;
   }
+  // One that is there says `phase`, and ends.
+  void finish(WorkerTask task, WorkerPhase phase, const char* cause = "") {
+    REQUIRE(say(task, phase, cause));
+    REQUIRE(end(task));
+  }
 
   bool is_refusing = false;
   std::vector<std::uint32_t> every_s;  // what workers report of `every=` and `newest=`
@@ -215,6 +220,7 @@ struct JobSite {
     begin.node_index = 1;
     return begin;
   }
+  void accept(const Begin& begin) { REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin))); }
   Ticket wait(std::uint32_t job) {
     Wait wait;
     wait.job = job;

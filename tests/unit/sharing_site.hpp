@@ -15,6 +15,7 @@
 #include "common/text/human.hpp"
 #include "daemon/root/cache/cache_area.hpp"
 #include "job_site.hpp"
+#include "texts.hpp"
 
 namespace nodestage {
 
@@ -43,8 +44,7 @@ struct SharingSite : JobSite {
   [[nodiscard]] std::string kept_directory(const std::string& key) const {
     for (const auto& file : std::filesystem::directory_iterator(scratch / ".nodestage-cache")) {
       if (!file.is_regular_file()) continue;
-      std::ifstream in(file.path());
-      const auto known = decode_entry(std::string{std::istreambuf_iterator<char>(in), {}});
+      const auto known = decode_entry(file_text(file.path()));
       if (known && known->name == entry(key)) return file.path().parent_path() / known->directory;
     }
     return "none";
@@ -86,6 +86,11 @@ struct SharingSite : JobSite {
   void ask(std::uint32_t job, const std::vector<Wish>& wishes) {
     begin(job);
     identify(job, wishes);
+  }
+  // Of a job that has one shared item.
+  ShareRole role_of(std::uint32_t job) {
+    REQUIRE(order(job).size() == 1);
+    return order(job)[0].role;
   }
   [[nodiscard]] std::vector<SharedItem> order(std::uint32_t job) {
     const auto* started = workers.find(WorkerTask::stage, job);
@@ -164,8 +169,7 @@ struct SharingSite : JobSite {
   }
   [[nodiscard]] std::size_t kept() const { return jobs->cache(0).size(); }
   [[nodiscard]] std::string text_in(std::uint32_t job, const std::string& name) const {
-    std::ifstream file(job_path(job, name));
-    return {std::istreambuf_iterator<char>(file), {}};
+    return file_text(job_path(job, name));
   }
 };
 

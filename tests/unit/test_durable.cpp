@@ -88,8 +88,7 @@ TEST_CASE("a thousand jobs on a slow disk: the loop goes on, and each file is sy
   use_disk_thread(site);
   Syncs syncs;
   syncs.hold();
-  for (std::uint32_t job = 1; job <= k_jobs; ++job)
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(job))));
+  for (std::uint32_t job = 1; job <= k_jobs; ++job) site.accept(site.request(job));
   CHECK(site.jobs->status(0, 0).size() == k_jobs);
   CHECK(syncs.in_this_thread() == 0);
   syncs.release();
@@ -103,8 +102,7 @@ TEST_CASE("the changes of many jobs that the disk was too slow for are written o
   JobSite site;
   use_disk_thread(site);
   Syncs syncs;
-  for (std::uint32_t job = 1; job <= k_few; ++job)
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(job))));
+  for (std::uint32_t job = 1; job <= k_few; ++job) site.accept(site.request(job));
   site.await_disk();
   const std::size_t before = syncs.in_all();
   syncs.hold();
@@ -132,9 +130,9 @@ TEST_CASE("a daemon that is killed while the disk is slow: the next one knows wh
   use_disk_thread(site);
   Syncs syncs;
   syncs.hold();
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(1))));
+  site.accept(site.request(1));
   syncs.await_held();
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(2))));
+  site.accept(site.request(2));
   const auto next = Journal::open(site.scratch / "state");
   REQUIRE(next);
   const auto loaded = next->load();

@@ -49,8 +49,7 @@ TEST_CASE("time in which a step looked at a job is not added to its limit, whoev
       if (restarts) site.start_daemon();
       look.goes_on = k_looked;
       if (looks) site.jobs->wait(look, site.reply);
-      REQUIRE(site.workers.say(WorkerTask::stage, WorkerPhase::done));
-      REQUIRE(site.workers.end(WorkerTask::stage));
+      site.workers.finish(WorkerTask::stage, WorkerPhase::done);
       CHECK((site.journal.load().records.at(0).credit_minutes == 0) == looks);
     }
   }

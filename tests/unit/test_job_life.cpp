@@ -46,12 +46,12 @@ void bring_to(JobSite& site, char state, bool spans_nodes = false) {
   if (state == 'w') site.config.tmpdir.create = CreateDirectory::never;
   if (state == 'q') {
     site.config.staging.max_jobs = 1;
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_other))));
+    site.accept(site.request(k_other));
     site.pass(std::chrono::seconds(2));  // so that the next daemon knows which came first
   }
   const Begin begin =
       spans_nodes || state == 'a' ? site.shared_request(k_life_job) : site.request(k_life_job);
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
+  site.accept(begin);
   if (is_after('r') && state != 'x')
     stage(site, state == 'f' ? WorkerPhase::failed : WorkerPhase::done);
   if (state == 'a') site.hear_from_first(k_life_job, {Verdict::ready, "", {}, false, {}});
@@ -59,10 +59,8 @@ void bring_to(JobSite& site, char state, bool spans_nodes = false) {
   if (is_after('x')) site.end(k_life_job);
   if (state == 'x') CHECK(site.workers.killed.size() == 1);
   if (state == 'h') {
-    site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
-    site.workers.end(WorkerTask::stage_out);
-    site.workers.say(WorkerTask::measure, WorkerPhase::done);
-    site.workers.end(WorkerTask::measure);
+    site.workers.finish(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
+    site.workers.finish(WorkerTask::measure, WorkerPhase::done);
   }
   site.pass(std::chrono::milliseconds(0));
   REQUIRE(letter_of(site.state_of(k_life_job)) == state);
@@ -78,7 +76,7 @@ const std::vector<Event>& events() {
       {'b', [](JobSite& site) { site.jobs->begin(site.request(k_life_job)); }},
       {'n',
        [](JobSite& site) {
-         REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_life_job, 1))));
+         site.accept(site.request(k_life_job, 1));
          const std::string next = site.state_of(k_life_job, 1);
          const bool is_there =
              next == "staging" || next == "queued" || next == "waiting for the job directory";
@@ -208,7 +206,7 @@ TEST_CASE("a first node that says nothing is knocked at, and the job fails with 
 TEST_CASE("the directory of the next run is not taken for results that were taken away") {
   JobSite site;
   bring_to(site, 'h');
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_life_job, 1))));
+  site.accept(site.request(k_life_job, 1));
   std::filesystem::remove_all(site.scratch / ".nodestage/hold/7.0");
   site.start_daemon();
   CHECK(std::filesystem::exists(site.scratch / "alice.7.0"));
@@ -225,8 +223,7 @@ TEST_CASE("a node that never heard how the job ended delivers after a restart, t
   CHECK(site.state_of(k_life_job) == "ending");
   site.pass(std::chrono::hours(1));
   CHECK(site.state_of(k_life_job) == "staging out");
-  REQUIRE(site.workers.say(WorkerTask::stage_out, WorkerPhase::done));
-  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
   CHECK(site.state_of(k_life_job) == "");
 }
 
@@ -288,8 +285,7 @@ TEST_CASE("a worker that cannot be started fails the job, and gives its place to
 TEST_CASE("nothing is left of a job that ran, and the epilog's answer says so") {
   JobSite site;
   bring_to(site, 'o');
-  site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
-  site.workers.end(WorkerTask::stage_out);
+  site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
   REQUIRE(!site.answers.empty());
   REQUIRE(std::holds_alternative<Ended>(site.answers.back()));
   CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::done);
@@ -306,7 +302,7 @@ TEST_CASE("a report of a job that has ended: nothing is under way, and what came
     return item;
   };
   JobSite site;
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_life_job))));
+  site.accept(site.request(k_life_job));
   REQUIRE(site.workers.say(WorkerTask::stage, k_life_job, WorkerPhase::done,
                            {item_in(ItemState::working), item_in(ItemState::waiting)}));
   REQUIRE(site.workers.end(WorkerTask::stage));
@@ -315,8 +311,7 @@ TEST_CASE("a report of a job that has ended: nothing is under way, and what came
   REQUIRE(site.workers.say(WorkerTask::stage_out, k_life_job, WorkerPhase::failed,
                            {item_in(ItemState::done), item_in(ItemState::failed)}));
   REQUIRE(site.workers.end(WorkerTask::stage_out));
-  site.workers.say(WorkerTask::measure, WorkerPhase::done);
-  site.workers.end(WorkerTask::measure);
+  site.workers.finish(WorkerTask::measure, WorkerPhase::done);
   site.pass(std::chrono::seconds(site.config.hold.retry_first_s + 1));
   REQUIRE(site.workers.say(WorkerTask::stage_out, k_life_job, WorkerPhase::failed,
                            {item_in(ItemState::skipped), item_in(ItemState::failed)}));
@@ -384,8 +379,7 @@ TEST_CASE("results whose move to the hold area was lost with the power are found
   site.start_daemon();
   CHECK(site.state_of(k_life_job) == "staging out");
   CHECK_FALSE(site.journal.load().records.at(0).in_hold);
-  site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
-  site.workers.end(WorkerTask::stage_out);
+  site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
   CHECK(site.state_of(k_life_job) == "");
   CHECK_FALSE(std::filesystem::exists(site.scratch / "alice.7.0"));
 }

@@ -81,14 +81,12 @@ TEST_CASE("a job's directory in memory is its user's, and goes when the job ends
     site.workers.end(WorkerTask::stage);
   }
   SUBCASE("when it was ready") {
-    site.workers.say(WorkerTask::stage, WorkerPhase::done);
-    site.workers.end(WorkerTask::stage);
+    site.workers.finish(WorkerTask::stage, WorkerPhase::done);
     CHECK(site.state_of(7) == "ready");
     site.end(7);
   }
   SUBCASE("when its staging had failed") {
-    site.workers.say(WorkerTask::stage, WorkerPhase::failed, "no");
-    site.workers.end(WorkerTask::stage);
+    site.workers.finish(WorkerTask::stage, WorkerPhase::failed, "no");
     CHECK(fs::exists(site.path("7.0")));
     site.end(7);
   }
@@ -99,8 +97,7 @@ TEST_CASE("a job's directory in memory is its user's, and goes when the job ends
 TEST_CASE("a daemon removes what no job has in memory, and keeps what one has") {
   MemorySite site;
   site.begin(7);
-  site.workers.say(WorkerTask::stage, WorkerPhase::done);
-  site.workers.end(WorkerTask::stage);
+  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
   fs::create_directory(site.path("8.0"));
   fs::create_directory(site.path("other"));
   site.start_daemon();
@@ -174,8 +171,7 @@ TEST_CASE("a step that ends before its job's worker has joined it is not the job
     site.pass(std::chrono::milliseconds(4000));
     REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
     CHECK(site.workers.find(WorkerTask::stage)->job_cgroup == "/cg/second");
-    site.workers.say(WorkerTask::stage, WorkerPhase::done);
-    site.workers.end(WorkerTask::stage);
+    site.workers.finish(WorkerTask::stage, WorkerPhase::done);
     CHECK(site.state_of(7) == "ready");
   }
   SUBCASE("not for ever") {

@@ -123,13 +123,11 @@ TEST_CASE("attack: a mount over the job directory while the job ends: known, and
   with_mounts([] {
     SharingSite site;
     site.jobs->begin(site.request(1));
-    site.workers.say(WorkerTask::stage, WorkerPhase::done);
-    site.workers.end(WorkerTask::stage);
+    site.workers.finish(WorkerTask::stage, WorkerPhase::done);
     site.wait(1);
     site.end(1);
     if (!cover(site.job_path(1))) return 1;
-    site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
-    site.workers.end(WorkerTask::stage_out);
+    site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
     for (const bool is_restarted : {false, true}) {
       if (is_restarted) site.start_daemon();
       site.pass(std::chrono::seconds(70));

@@ -18,8 +18,7 @@ bool is_accepted(const Message& answer) { return std::holds_alternative<Accepted
 TEST_CASE("a run that could not make way at first does so later, and its results are delivered") {
   JobSite site;
   REQUIRE(is_accepted(site.jobs->begin(site.request(k_held_job))));
-  REQUIRE(site.workers.say(WorkerTask::stage, WorkerPhase::done));
-  REQUIRE(site.workers.end(WorkerTask::stage));
+  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
   site.wait(k_held_job);
   // Something is in the way of what is moved there.
   const std::string held = site.scratch / (".nodestage/hold/" + std::to_string(k_held_job) + ".0");
@@ -35,8 +34,7 @@ TEST_CASE("a run that could not make way at first does so later, and its results
 TEST_CASE("the epilog of a run that could not make way ends that run") {
   JobSite site;
   REQUIRE(is_accepted(site.jobs->begin(site.request(k_held_job))));
-  REQUIRE(site.workers.say(WorkerTask::stage, WorkerPhase::done));
-  REQUIRE(site.workers.end(WorkerTask::stage));
+  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
   site.wait(k_held_job);
   std::filesystem::create_directories(
       site.scratch / (".nodestage/hold/" + std::to_string(k_held_job) + ".0/full"));

@@ -14,12 +14,10 @@ constexpr std::uint32_t k_measured_job = 7;
 TEST_CASE("held results are measured again at each try, and while none is made") {
   JobSite site;
   site.jobs->begin(site.request(k_measured_job));
-  REQUIRE(site.workers.say(WorkerTask::stage, WorkerPhase::done));
-  REQUIRE(site.workers.end(WorkerTask::stage));
+  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
   site.wait(k_measured_job);
   site.end(k_measured_job);
-  REQUIRE(site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left"));
-  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  site.workers.finish(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
   const auto measure = [&site](std::uint64_t bytes) {
     ItemRecord item{};
     item.bytes_total = bytes;
@@ -32,8 +30,7 @@ TEST_CASE("held results are measured again at each try, and while none is made")
   measure(4096);
   CHECK(site.workers.find(WorkerTask::measure) == nullptr);
   site.pass(std::chrono::seconds(site.config.hold.retry_first_s + 1));
-  REQUIRE(site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left"));
-  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  site.workers.finish(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
   measure(600 << 20);
   CHECK(site.journal.load().records.at(0).hold.inodes == 3);
   // A target that no try can reach: no worker that stages out comes to an end.

@@ -47,8 +47,7 @@ TEST_CASE("pushes at intervals that fail: one notice, and one when they succeed 
   const auto fail = [&] {
     site.pass(61s);
     REQUIRE(site.order() != nullptr);
-    REQUIRE(site.workers.say(WorkerTask::push, WorkerPhase::failed, "the quota is full\nadvice"));
-    REQUIRE(site.workers.end(WorkerTask::push));
+    site.workers.finish(WorkerTask::push, WorkerPhase::failed, "the quota is full\nadvice");
   };
   fail();
   CHECK(site.notice().find("the quota is full") != std::string::npos);

@@ -99,8 +99,7 @@ TEST_CASE("a notice about a failed push is taken back when the job's end deliver
   PushSite site;
   site.run_job({60});
   site.pass(61s);
-  REQUIRE(site.workers.say(WorkerTask::push, WorkerPhase::failed, "the quota is full"));
-  REQUIRE(site.workers.end(WorkerTask::push));
+  site.workers.finish(WorkerTask::push, WorkerPhase::failed, "the quota is full");
   CHECK(site.notice() != "");
   site.end(k_push_job);
   REQUIRE(site.workers.say(WorkerTask::stage_out, k_push_job, WorkerPhase::done,
@@ -144,8 +143,7 @@ TEST_CASE("the end of the job stops a push, and the stage-out waits for its exit
   REQUIRE(site.workers.find(WorkerTask::stage_out) != nullptr);
   CHECK(site.workers.find(WorkerTask::stage_out)->as<StageOutOrder>().keeps_list);
   CHECK(site.notice().empty());
-  REQUIRE(site.workers.say(WorkerTask::stage_out, WorkerPhase::done));
-  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
   CHECK(site.state_of(k_push_job).empty());
   site.pass(500s);
   CHECK(site.order() == nullptr);
@@ -157,7 +155,7 @@ TEST_CASE("staging and a push that end after the job: the stage-out starts once,
   for (const bool push_is_first : {true, false}) {
     CAPTURE(push_is_first);
     PushSite site;
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_push_job))));
+    site.accept(site.request(k_push_job));
     REQUIRE(site.workers.say(WorkerTask::stage, k_push_job, WorkerPhase::ready, {}));
     site.wait(k_push_job);
     site.pass(1s);
@@ -178,7 +176,7 @@ TEST_CASE("staging and a push that end after the job: the stage-out starts once,
 TEST_CASE("an epilog that can wait no longer for a push in the site's directory gets an answer") {
   PushSite site;
   site.config.tmpdir.create = CreateDirectory::never;
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(k_push_job))));
+  site.accept(site.request(k_push_job));
   const std::string directory = site.scratch / "alice.7.0";
   std::filesystem::create_directory(directory);
   REQUIRE(::chown(directory.c_str(), JobSite::user(), JobSite::group()) == 0);

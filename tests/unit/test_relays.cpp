@@ -150,7 +150,7 @@ TEST_CASE("a relay plan there and back; what is not one says nothing") {
 TEST_CASE("a job of several nodes has a relay worker beside its staging worker; others have none") {
   RelaySite site;
   SUBCASE("with something to stage") {
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.member(1))));
+    site.accept(site.member(1));
     site.pass(100ms);
     const auto* stage = site.workers.find(WorkerTask::stage);
     REQUIRE(stage != nullptr);
@@ -171,7 +171,7 @@ TEST_CASE("a job of several nodes has a relay worker beside its staging worker; 
     begin.node_index = 0;
   }
   SUBCASE("only outputs") { begin.request = R"({"version":1,"outputs":[{"source":"x"}]})"; }
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
+  site.accept(begin);
   site.pass(100ms);
   REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
   CHECK_FALSE(site.workers.find(WorkerTask::stage)->as<StageOrder>().has_board);
@@ -182,7 +182,7 @@ TEST_CASE("in a job of many nodes an answer may take longer, and is asked for le
   RelaySite site;
   Begin begin = site.member(1);
   begin.node_count = 10'000;
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
+  site.accept(begin);
   site.pass(100ms);
   REQUIRE(site.workers.find(WorkerTask::relay) != nullptr);
   CHECK(site.workers.find(WorkerTask::relay)->as<RelayOrder>().relay.answer_wait_s == 55);
@@ -197,7 +197,7 @@ TEST_CASE("a relay worker that cannot be started does not keep its job from bein
   RelaySite site;
   // The name of its plan is taken, by a directory.
   std::filesystem::create_directories(site.scratch / ".nodestage/status/1.0.plan");
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.member(1))));
+  site.accept(site.member(1));
   site.pass(100ms);
   CHECK(site.workers.find(WorkerTask::relay) == nullptr);
   REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
@@ -206,7 +206,7 @@ TEST_CASE("a relay worker that cannot be started does not keep its job from bein
 
 TEST_CASE("a node joins once it is welcome and its relay worker listens, and is answered") {
   RelaySite site;
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.member(1))));
+  site.accept(site.member(1));
   site.pass(100ms);
   REQUIRE_FALSE(site.peers.sent.empty());
   for (const PeerNote& note : site.peers.sent)
@@ -280,14 +280,14 @@ TEST_CASE("a first node whose relay is off says so, and nobody waits for it") {
   RelaySite site;
   SUBCASE("on the first node") {
     site.config.relay.enabled = false;
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.first(1))));
+    site.accept(site.first(1));
     site.hear(1, "n2", relaying());
     site.pass(100ms);
     REQUIRE(site.words().size() == 1);
     CHECK(site.words()[0].second.word == RelayWord::off);
   }
   SUBCASE("on another") {
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.member(1))));
+    site.accept(site.member(1));
     site.pass(100ms);
     site.hear_word(1, "n0", RelayWord::off);
     CHECK(site.plan(1).part == RelayPart::off);
@@ -297,7 +297,7 @@ TEST_CASE("a first node whose relay is off says so, and nobody waits for it") {
 
 TEST_CASE("a node that is not answered stops asking when its relay worker goes on without") {
   RelaySite site;
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.member(1))));
+  site.accept(site.member(1));
   site.pass(100ms);
   site.listen(0);
   site.hear_word(1, "n0", RelayWord::welcome);
@@ -311,7 +311,7 @@ TEST_CASE("a node that is not answered stops asking when its relay worker goes o
 
 TEST_CASE("the first node welcomes who announced itself, and chains those that join") {
   RelaySite site;
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.first(1))));
+  site.accept(site.first(1));
   site.hear(1, "n2", relaying());
   site.hear(1, "n3", relaying(NodeState::begun));
   site.pass(50ms);
@@ -343,7 +343,7 @@ TEST_CASE("the first node welcomes who announced itself, and chains those that j
 
 TEST_CASE("an older daemon, and a node that is done, are not welcomed; strangers are refused") {
   RelaySite site;
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.first(1))));
+  site.accept(site.first(1));
   NodeNote older = relaying();
   older.waits = 0;
   site.hear(1, "n2", older);
@@ -360,7 +360,7 @@ TEST_CASE("an older daemon, and a node that is done, are not welcomed; strangers
 
 TEST_CASE("the relay worker ends with the staging that fails, and with its job") {
   RelaySite site;
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.member(1))));
+  site.accept(site.member(1));
   site.pass(100ms);
   const auto id = site.workers.find(WorkerTask::relay)->id;
   const auto is_killed = [&] {
@@ -368,13 +368,11 @@ TEST_CASE("the relay worker ends with the staging that fails, and with its job")
            site.workers.killed.end();
   };
   SUBCASE("failed") {
-    site.workers.say(WorkerTask::stage, WorkerPhase::failed, "no such file");
-    site.workers.end(WorkerTask::stage);
+    site.workers.finish(WorkerTask::stage, WorkerPhase::failed, "no such file");
     CHECK(is_killed());
   }
   SUBCASE("ended") {
-    site.workers.say(WorkerTask::stage, WorkerPhase::done);
-    site.workers.end(WorkerTask::stage);
+    site.workers.finish(WorkerTask::stage, WorkerPhase::done);
     CHECK_FALSE(is_killed());  // others may still get data from it
     site.end(1);
     CHECK(is_killed());
@@ -383,7 +381,7 @@ TEST_CASE("the relay worker ends with the staging that fails, and with its job")
 
 TEST_CASE("the journal notes the relay worker beside the staging worker") {
   RelaySite site;
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.member(1))));
+  site.accept(site.member(1));
   site.pass(100ms);
   const JobRecord record = site.journal.load().records.at(0);
   CHECK(record.relayer.pid != 0);

@@ -44,7 +44,7 @@ std::string third(RepeatedSources& repeated, const ItemRecord& item) {
 // The lines that the job's first step is given.
 std::vector<std::string> run_job(SharingSite& site, std::uint32_t job,
                                  const std::vector<ItemRecord>& items = {file(7)}) {
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(job))));
+  site.accept(site.request(job));
   REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
   site.end_stage(job);
   site.answers.clear();

@@ -15,8 +15,7 @@ TEST_CASE("the first job stages for all, and each further one gets a link") {
   site.begin(1);
   CHECK_FALSE(site.stages(1));
   site.identify(1, {{k_a, "data"}});
-  REQUIRE(site.order(1).size() == 1);
-  CHECK(site.order(1)[0].role == ShareRole::lead);
+  CHECK(site.role_of(1) == ShareRole::lead);
   CHECK(site.order(1)[0].path == site.kept_path(k_a, "data"));
   CHECK(site.is_pending(k_a));
   site.finish(1);
@@ -26,8 +25,7 @@ TEST_CASE("the first job stages for all, and each further one gets a link") {
   CHECK(site.text_in(1, "data") == "of job 1");
 
   site.ask(2, {{k_a, "data"}});
-  REQUIRE(site.order(2).size() == 1);
-  CHECK(site.order(2)[0].role == ShareRole::link);
+  CHECK(site.role_of(2) == ShareRole::link);
   CHECK(site.order(2)[0].note == "staged by job 1");
   site.finish(2);
   CHECK(site.state_of(2) == "ready");
@@ -54,8 +52,7 @@ TEST_CASE("when the leader fails or is cancelled the next one leads") {
   }
   SUBCASE("cancelled") { site.over(1); }
   SUBCASE("staged it, but it must not be kept") { site.finish(1, 0); }
-  REQUIRE(site.order(2).size() == 1);
-  CHECK(site.order(2)[0].role == ShareRole::lead);
+  CHECK(site.role_of(2) == ShareRole::lead);
   CHECK_FALSE(site.stages(3));
   site.finish(2);
   CHECK(site.order(3).at(0).role == ShareRole::link);
@@ -70,8 +67,7 @@ TEST_CASE("after two failures each stages for itself") {
   site.end_stage(1, k_dead);
   site.end_stage(2, k_dead);
   for (const std::uint32_t job : {3U, 4U}) {
-    REQUIRE(site.order(job).size() == 1);
-    CHECK(site.order(job)[0].role == ShareRole::own);
+    CHECK(site.role_of(job) == ShareRole::own);
     CHECK(site.order(job)[0].note == "jobs before this one could not stage it");
     site.finish(job);
     CHECK(site.state_of(job) == "ready");
@@ -100,8 +96,7 @@ TEST_CASE("jobs that name the same items in another order do not wait for each o
 TEST_CASE("what must not be kept is staged for the job alone, with the reason") {
   SharingSite site;
   site.ask(1, {{"", "data"}});
-  REQUIRE(site.order(1).size() == 1);
-  CHECK(site.order(1)[0].role == ShareRole::own);
+  CHECK(site.role_of(1) == ShareRole::own);
   CHECK(site.order(1)[0].note == "it was changed less than a minute ago");
   site.finish(1);
   CHECK(site.state_of(1) == "ready");
@@ -113,8 +108,7 @@ TEST_CASE("claims of a worker: no key, a path as a name, or one thing twice") {
   for (const Wish& wish : {Wish{"../../etc", "data"}, Wish{k_a, ".."}, Wish{k_a, "a/b"},
                            Wish{std::string(k_share_key_bytes, 'A'), "data"}}) {
     site.ask(1, {wish});
-    REQUIRE(site.order(1).size() == 1);
-    CHECK(site.order(1)[0].role == ShareRole::own);
+    CHECK(site.role_of(1) == ShareRole::own);
     site.over(1);
   }
   site.ask(2, {{k_a, "data"}, {k_a, "data"}});
@@ -137,15 +131,14 @@ TEST_CASE("a worker that cannot identify: the job stages for itself") {
   CHECK(site.stages(2));
 }
 
-TEST_CASE("what the site does not keep") {
+TEST_CASE("with the cache off, a shared item is the job's own") {
   SharingSite site;
   site.config.cache.enabled = false;
   site.jobs->settings_changed();
   site.begin(1);
   CHECK(site.workers.find(WorkerTask::identify)->as<IdentifyOrder>().cache.empty());
   site.identify(1, {{k_a, "data"}});
-  REQUIRE(site.order(1).size() == 1);
-  CHECK(site.order(1)[0].role == ShareRole::own);
+  CHECK(site.role_of(1) == ShareRole::own);
   CHECK(site.order(1)[0].note == "this node keeps no shared data");
 }
 
@@ -181,14 +174,12 @@ TEST_CASE("a tree that cannot be put into the cache is staged again, for the job
   REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
   site.end_stage(1);
   CHECK(site.state_of(1) == "staging");
-  REQUIRE(site.order(1).size() == 1);
-  CHECK(site.order(1)[0].role == ShareRole::own);
+  CHECK(site.role_of(1) == ShareRole::own);
   CHECK(site.kept() == 0);
   REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, {}));
   site.end_stage(1);
   CHECK(site.state_of(1) == "ready");
-  REQUIRE(site.order(2).size() == 1);
-  CHECK(site.order(2)[0].role == ShareRole::lead);
+  CHECK(site.role_of(2) == ShareRole::lead);
 }
 
 TEST_CASE("one that cannot be put into the cache while others are staged: the job stages again") {
@@ -234,7 +225,7 @@ TEST_CASE("a tree that cannot be moved ends the sharing of its user alone") {
   Begin other = site.request(3);
   other.uid = SharingSite::user() + 1;
   other.request = R"({"shared":true})";
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(other)));
+  site.accept(other);
   site.identify(3, {{k_a, "data"}});
   CHECK(site.order(3).at(0).role == ShareRole::lead);
 }
@@ -288,8 +279,7 @@ TEST_CASE("a source that was just changed is waited for, once") {
   SUBCASE("it is changed again: each stages it for itself") {
     site.pass(std::chrono::seconds(11));
     young(1, std::chrono::seconds(40));
-    REQUIRE(site.order(1).size() == 1);
-    CHECK(site.order(1)[0].role == ShareRole::own);
+    CHECK(site.role_of(1) == ShareRole::own);
     CHECK(site.order(1)[0].note == "it was changed less than a minute ago");
   }
   SUBCASE("the job is cancelled meanwhile") {
@@ -322,8 +312,7 @@ TEST_CASE("an item is kept as soon as it is complete, and those who wait for it 
   SUBCASE("only the other one is") { site.wait(2); }
   CHECK(site.kept() == 1);
   CHECK(site.state_of(1) == "staging");
-  REQUIRE(site.order(2).size() == 1);
-  CHECK(site.order(2)[0].role == ShareRole::link);
+  CHECK(site.role_of(2) == ShareRole::link);
 }
 
 TEST_CASE("what a job has staged is kept although it fails for another item") {

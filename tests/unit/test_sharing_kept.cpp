@@ -150,7 +150,7 @@ TEST_CASE("at the user's quota what is kept and not used goes, and the job stage
   site.over(1);
   REQUIRE(site.kept() == 1);
   Begin plain = site.request(2);
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(plain)));
+  site.accept(plain);
   const auto fail = [&site] {
     ItemRecord item{};
     item.state = static_cast<std::uint32_t>(ItemState::failed);
@@ -224,8 +224,7 @@ TEST_CASE("what a job changes at once is later than what was published") {
     REQUIRE(::chmod(tree.c_str(), 0600) == 0);
     struct stat info {};
     REQUIRE(::stat(tree.c_str(), &info) == 0);
-    std::ifstream file(site.kept_directory(key) + ".record");
-    const auto entry = decode_entry(std::string{std::istreambuf_iterator<char>(file), {}});
+    const auto entry = decode_entry(file_text(site.kept_directory(key) + ".record"));
     REQUIRE(entry);
     const ChangeTime now{info.st_ctim.tv_sec, static_cast<std::uint32_t>(info.st_ctim.tv_nsec)};
     CHECK(now > entry->changed);

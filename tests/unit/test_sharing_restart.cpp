@@ -73,8 +73,7 @@ TEST_CASE("a worker that had done its work when the daemon died before it could 
   site.ask(1, {{k_a, "data"}});
   REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, site.do_all(1)));
   const std::string journal = site.scratch / "state/jobs/1.0.json";
-  std::ifstream file(journal);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text = file_text(journal);
   const std::string staging = "\"state\": 2";
   REQUIRE(text.find(staging) != std::string::npos);
   std::ofstream(journal) << text.replace(text.find(staging), staging.size(), "\"state\": 1");

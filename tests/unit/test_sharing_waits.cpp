@@ -30,8 +30,7 @@ TEST_CASE("who wants what another job stages waits for it without a place, and i
   REQUIRE(progress != nullptr);
   CHECK(progress->current == "job 1, which stages data.tar for both");
   site.finish(1);
-  REQUIRE(site.order(2).size() == 1);
-  CHECK(site.order(2)[0].role == ShareRole::link);
+  CHECK(site.role_of(2) == ShareRole::link);
 }
 
 TEST_CASE("who gets no turn to be looked at in time stages for itself") {
@@ -69,8 +68,7 @@ TEST_CASE("attack: nobody waits for what the keeper stages of another job first"
   REQUIRE(site.keeps(2) == Names{"wanted"});
   site.keep(2, 1);
   site.end_keep(2);
-  REQUIRE(site.order(2).size() == 1);
-  CHECK(site.order(2)[0].role == ShareRole::link);
+  CHECK(site.role_of(2) == ShareRole::link);
   CHECK(site.order(2)[0].note == "kept on this node, for all who may read it");
   site.keep(1, 1);
   site.end_keep(1);
@@ -81,7 +79,7 @@ TEST_CASE("attack: nobody waits for what the keeper stages of another job first"
 TEST_CASE("attack: nobody waits for a job that has no place" * doctest::skip(::geteuid() != 0)) {
   ReadersSite site;
   site.config.staging.max_jobs_per_user = 1;
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(1))));  // it has a place
+  site.accept(site.request(1));  // it has a place
   site.ask(2, {{k_a, "data"}});
   CHECK(site.keeps(2).empty());
   site.ask(3, {{k_a, "data"}}, SharingSite::user() + 1);
@@ -102,8 +100,7 @@ TEST_CASE("who has waited for the common copy for long stages for itself, with a
   site.pass(std::chrono::seconds(site.config.cache.readers_wait_s - 1));
   CHECK_FALSE(site.stages(2));
   site.pass(std::chrono::seconds(2));
-  REQUIRE(site.order(2).size() == 1);
-  CHECK(site.order(2)[0].role == ShareRole::own);
+  CHECK(site.role_of(2) == ShareRole::own);
   CHECK(site.order(2)[0].note ==
         "nobody's job has staged it for all who may read it within 10 min 00 s");
   // The keeper goes on for the first one.

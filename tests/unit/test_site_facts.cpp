@@ -11,9 +11,8 @@ constexpr std::uint32_t k_asking_job = 7;
 
 // A job that ran, whose results are being delivered while its epilog waits.
 void bring_to_its_end(JobSite& site, const Begin& begin) {
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
-  REQUIRE(site.workers.say(WorkerTask::stage, WorkerPhase::done));
-  REQUIRE(site.workers.end(WorkerTask::stage));
+  site.accept(begin);
+  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
   site.wait(k_asking_job);
   REQUIRE(site.end(k_asking_job) != 0);
   site.answers.clear();
@@ -29,8 +28,7 @@ TEST_CASE("where Slurm can switch the node off, the epilog waits until the resul
   site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   CHECK(site.answers.empty());
   CHECK(site.trees("hold") == 0);
-  site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
-  site.workers.end(WorkerTask::stage_out);
+  site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
   REQUIRE(site.answers.size() == 1);
   CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::done);
 }
@@ -39,13 +37,13 @@ TEST_CASE("a directory that is there at the prolog is the work of another progra
   JobSite site;
   const Begin begin = site.request(k_asking_job);
   SUBCASE("it is not") {
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
+    site.accept(begin);
     CHECK_FALSE(site.journal.load().records.at(0).directory_was_there);
   }
   SUBCASE("it is, and the next daemon knows") {
     REQUIRE(site.areas.make_directory("alice." + std::to_string(k_asking_job) + ".0",
                                       JobSite::user(), JobSite::group()));
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(begin)));
+    site.accept(begin);
     CHECK(site.journal.load().records.at(0).directory_was_there);
     site.start_daemon();
     CHECK(site.journal.load().records.at(0).directory_was_there);

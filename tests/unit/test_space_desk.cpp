@@ -75,6 +75,12 @@ struct DeskSite {
     REQUIRE(loop->run());
     return last;
   }
+  // Whether the claim is granted; it must be answered.
+  bool is_granted(std::uint64_t serial, const JobKey& job = k_claiming_job) {
+    const auto given = answer(serial, 100, job);
+    REQUIRE(given);
+    return given->granted == 1;
+  }
 };
 
 }  // namespace
@@ -97,9 +103,7 @@ TEST_CASE("a claim beyond the disk is refused, and close() reports it once") {
   if (skipped_without_root()) return;
   DeskSite site;
   site.claim(1, k_too_much);
-  const auto answer = site.answer(1);
-  REQUIRE(answer);
-  CHECK(answer->granted == 0);
+  CHECK_FALSE(site.is_granted(1));
   CHECK(site.desk->promised_to(k_claiming_job) == Amount{});
   CHECK(site.desk->close(k_claiming_job));
   CHECK_FALSE(site.desk->close(k_claiming_job));
@@ -115,50 +119,32 @@ TEST_CASE("while trash is being removed no claim is refused, and then each is an
   site.claim(1, k_too_much);
   CHECK_FALSE(site.answer(1, 3));
   REQUIRE(site.areas->remove_trash(trash[0]));
-  const auto answer = site.answer(1);
-  REQUIRE(answer);
-  CHECK(answer->granted == 0);
+  CHECK_FALSE(site.is_granted(1));
 }
 
-TEST_CASE("nothing is removed for a claim that does not fit without all of it either") {
+TEST_CASE("unused data are removed only for a claim that could fit without them, and then all") {
   if (skipped_without_root()) return;
-  DeskSite site;
-  site.unused = 3;
-  site.config.staging.leave_free_bytes = 0;
-  struct statvfs disk {};
-  REQUIRE(::statvfs(site.scratch.path().c_str(), &disk) == 0);
-  const std::uint64_t size = std::uint64_t{disk.f_blocks} * disk.f_frsize;
-  site.unused_amount = {4096, 1};  // other data fill more of the disk than that
-  site.claim(1, {size - 1, 1});
-  const auto answer = site.answer(1);
-  REQUIRE(answer);
-  CHECK(answer->granted == 0);
-  CHECK(site.unused == 3);
-}
-
-TEST_CASE("all that nobody uses is removed before a claim is refused that could fit without it") {
-  if (skipped_without_root()) return;
-  DeskSite site;
-  site.unused = 3;
-  site.config.staging.leave_free_bytes = 0;
-  struct statvfs disk {};
-  REQUIRE(::statvfs(site.scratch.path().c_str(), &disk) == 0);
-  const std::uint64_t size = std::uint64_t{disk.f_blocks} * disk.f_frsize;
-  site.unused_amount = {size, 1};
-  site.claim(1, {size - 1, 1});
-  const auto answer = site.answer(1);
-  REQUIRE(answer);
-  CHECK(answer->granted == 0);
-  CHECK(site.unused == 0);
-}
-
-TEST_CASE("nothing is removed for a claim that fits") {
-  if (skipped_without_root()) return;
-  DeskSite site;
-  site.unused = 3;
-  site.claim(1, k_little_amount);
-  REQUIRE(site.answer(1));
-  CHECK(site.unused == 3);
+  struct Case {
+    const char* name;
+    bool is_large;        // as the whole disk, beside which other data lie
+    bool is_disk_unused;  // or a few bytes alone
+    int left;
+  };
+  for (const Case& one : {Case{"it fits as it is", false, false, 3},
+                          Case{"it does not fit without them either", true, false, 3},
+                          Case{"it could fit without them", true, true, 0}}) {
+    CAPTURE(one.name);
+    DeskSite site;
+    site.unused = 3;
+    site.config.staging.leave_free_bytes = 0;
+    struct statvfs disk {};
+    REQUIRE(::statvfs(site.scratch.path().c_str(), &disk) == 0);
+    const std::uint64_t size = std::uint64_t{disk.f_blocks} * disk.f_frsize;
+    site.unused_amount = {one.is_disk_unused ? size : 4096, 1};
+    site.claim(1, one.is_large ? Amount{size - 1, 1} : k_little_amount);
+    CHECK(site.is_granted(1) == !one.is_large);
+    CHECK(site.unused == one.left);
+  }
 }
 
 TEST_CASE("another daemon's desk knows what was admitted") {
@@ -206,15 +192,11 @@ TEST_CASE("a claim that lacks what others were promised waits, and says so") {
   CHECK(site.desk->lack_of(k_claiming_job).empty());
   SUBCASE("until they have ended") {
     site.desk->close(k_claiming_job);
-    const auto answer = site.answer(1, 100, k_other_job);
-    REQUIRE(answer);
-    CHECK(answer->granted == 1);
+    CHECK(site.is_granted(1, k_other_job));
   }
   SUBCASE("until they lose it, since they write nothing") {
     site.loop->advance(std::chrono::seconds(601));
-    const auto answer = site.answer(1, 100, k_other_job);
-    REQUIRE(answer);
-    CHECK(answer->granted == 1);
+    CHECK(site.is_granted(1, k_other_job));
     CHECK(site.desk->promised_to(k_claiming_job).bytes < k_gib);
     const auto others = read_space_answer(site.answers.at(k_claiming_job).get());
     REQUIRE(others);
@@ -237,9 +219,7 @@ TEST_CASE("a claim with a spool, or beyond the disk, does not wait for promises"
   SUBCASE("with a spool, a whole one and a small one: the next claim, without it, waits") {
     for (const std::uint64_t serial : {1U, 2U}) {
       site.claim(serial, site.need, k_other_job, 1);
-      const auto answer = site.answer(serial, 100, k_other_job);
-      REQUIRE(answer);
-      CHECK(answer->granted == 0);
+      CHECK_FALSE(site.is_granted(serial, k_other_job));
     }
     site.claim(3, site.need, k_other_job);
     CHECK_FALSE(site.answer(3, 3, k_other_job));
@@ -247,8 +227,6 @@ TEST_CASE("a claim with a spool, or beyond the disk, does not wait for promises"
   }
   SUBCASE("more than the disk has") {
     site.claim(1, k_too_much, k_other_job);
-    const auto answer = site.answer(1, 100, k_other_job);
-    REQUIRE(answer);
-    CHECK(answer->granted == 0);
+    CHECK_FALSE(site.is_granted(1, k_other_job));
   }
 }

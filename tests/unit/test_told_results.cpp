@@ -139,12 +139,12 @@ TEST_CASE("a run that is delivered beside the next one leaves the output to that
   site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   REQUIRE(site.is_answered());
   SUBCASE("while the next one runs") {
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(next)));
+    site.accept(next);
     site.stage_out(WorkerPhase::done, ItemState::done);
     CHECK(site.lines() == "");
   }
   SUBCASE("and what is held of it is told in the notice") {
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(next)));
+    site.accept(next);
     site.stage_out(WorkerPhase::failed, ItemState::failed, "disk full");
     CHECK(site.lines() == "");
   }

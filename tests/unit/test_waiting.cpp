@@ -10,7 +10,7 @@ using namespace nodestage;
 TEST_CASE("of very many callers that wait some are answered at a time, all in the end") {
   constexpr std::ptrdiff_t k_callers = 200;
   JobSite site;
-  REQUIRE(std::holds_alternative<Accepted>(site.jobs->begin(site.request(7))));
+  site.accept(site.request(7));
   for (std::ptrdiff_t i = 0; i < k_callers; ++i) site.wait(7);
   site.answers.clear();
   const auto answered = [&site] {
@@ -18,15 +18,13 @@ TEST_CASE("of very many callers that wait some are answered at a time, all in th
       return std::holds_alternative<Ready>(message) || std::holds_alternative<Failed>(message);
     });
   };
-  REQUIRE(site.workers.say(WorkerTask::stage, WorkerPhase::done));
-  REQUIRE(site.workers.end(WorkerTask::stage));
+  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
   CHECK(answered() > 0);
   CHECK(answered() < k_callers / 2);
   SUBCASE("the job goes on") {}
   SUBCASE("the job is gone at once") {
     site.end(7);
-    REQUIRE(site.workers.say(WorkerTask::stage_out, WorkerPhase::done));
-    REQUIRE(site.workers.end(WorkerTask::stage_out));
+    site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
     REQUIRE(site.state_of(7).empty());
   }
   for (int i = 0; i < 8; ++i) site.pass(std::chrono::seconds(1));
