@@ -19,7 +19,29 @@ std::string fault_of(std::string_view text) {
   return config ? "" : config.error().what;
 }
 
-std::string example() { return source_text("conf/nodestaged.toml"); }
+// conf/nodestaged.toml, as if each line were in force, and what it shows for "section.key".
+struct Example {
+  std::string uncommented;
+  std::map<std::string, std::string> defaults;
+};
+
+Example installed_example() {
+  Example example;
+  std::string section;
+  std::istringstream lines(source_text("conf/nodestaged.toml"));
+  const std::regex title(R"(\[(\w+)\])");
+  const std::regex item(R"(#?(\w+) = (.*))");
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, title)) section = match[1];
+    if (std::regex_match(line, match, item)) {
+      example.defaults[section + "." + match[1].str()] = match[2];
+      if (line[0] == '#') line.erase(0, 1);
+    }
+    example.uncommented += line + "\n";
+  }
+  return example;
+}
 
 // What nodestaged.toml.5 says of a key; "section.key" is its name.
 struct Documented {
@@ -33,10 +55,12 @@ std::map<std::string, Documented> manual_page() {
       std::regex_replace(source_text("docs/nodestaged.toml.5"), std::regex(R"(\\\(dq)"), "\"");
   std::istringstream lines(page);
   std::string section;
+  const std::regex title(R"(\.Sh \[(\w+)\])");
+  const std::regex item(R"(\.It Va (\w+) No = Li (.*))");
   for (std::string line; std::getline(lines, line);) {
     std::smatch match;
-    if (std::regex_match(line, match, std::regex(R"(\.Sh \[(\w+)\])"))) section = match[1];
-    if (!std::regex_match(line, match, std::regex(R"(\.It Va (\w+) No = Li (.*))"))) continue;
+    if (std::regex_match(line, match, title)) section = match[1];
+    if (!std::regex_match(line, match, item)) continue;
     Documented& told = keys[section + "." + match[1].str()];
     told.default_value = match[2];
     std::getline(lines, told.kind);
@@ -61,7 +85,7 @@ TEST_CASE("an empty file gives the defaults") {
   CHECK(epilog_wait_of(*config) == 60);
 }
 
-TEST_CASE("values, units and choices") {
+TEST_CASE("settings take numbers, sizes with units, and choices") {
   const auto config = parse_config(
       "[tmpdir]\npath='/s/"
       "%j'\ncreate='never'\n[staging]\nleave_free='512MiB'\non_failure='continue'\n"
@@ -77,7 +101,7 @@ TEST_CASE("values, units and choices") {
   CHECK(config->extract == ExtractRules{Escaping::skip, Special::keep, 10, 20, true});
 }
 
-TEST_CASE("addresses of nodes") {
+TEST_CASE("peer.addresses takes one address or several for each node") {
   const auto config =
       parse_config("[peer.addresses]\nn1='10.0.0.1'\nn2=['10.0.0.2', 'fe80::1']\n", "f.toml");
   REQUIRE(config);
@@ -143,7 +167,7 @@ TEST_CASE("the addresses of the relay are those of another network than the barr
         "list of them");
 }
 
-TEST_CASE("users and groups of a pilot") {
+TEST_CASE("users and groups of a pilot are lists") {
   const auto config = parse_config("[staging]\nusers=['alice','bob']\ngroups=[20100]\n", "f.toml");
   REQUIRE(config);
   CHECK(config->staging.users == std::vector<std::string>{"alice", "bob"});
@@ -201,22 +225,12 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
 }
 
 TEST_CASE("the installed example shows every key with its default, and nothing else") {
+  const Example example = installed_example();
   std::set<std::string> shown;
-  std::string section;
-  std::string uncommented;
-  std::istringstream lines(example());
-  for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (std::regex_match(line, match, std::regex("\\[(\\w+)\\]"))) section = match[1];
-    if (std::regex_match(line, match, std::regex("#?(\\w+) = .*"))) {
-      shown.insert(section + "." + std::string(match[1]));
-      if (line[0] == '#') line.erase(0, 1);
-    }
-    uncommented += line + "\n";
-  }
+  for (const auto& [name, value] : example.defaults) shown.insert(name);
   const auto known = config_keys();
   CHECK(shown == std::set<std::string>(known.begin(), known.end()));
-  auto from_example = parse_config(uncommented, "example");
+  auto from_example = parse_config(example.uncommented, "example");
   REQUIRE_MESSAGE(from_example, (from_example ? "" : from_example.error().what));
   const auto defaults = parse_config("", "f.toml");
   CHECK(from_example->tmpdir.path == defaults->tmpdir.path);
@@ -265,18 +279,9 @@ TEST_CASE("the installed example shows every key with its default, and nothing e
 }
 
 TEST_CASE("nodestaged.toml(5) tells of every key, with the default of the installed file") {
-  std::map<std::string, std::string> defaults;
-  std::string section;
-  std::istringstream lines(example());
-  for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (std::regex_match(line, match, std::regex(R"(\[(\w+)\])"))) section = match[1];
-    if (std::regex_match(line, match, std::regex(R"(#(\w+) = (.*))")))
-      defaults[section + "." + match[1].str()] = match[2];
-  }
   std::map<std::string, std::string> told;
   for (const auto& [name, key] : manual_page()) told[name] = key.default_value;
-  CHECK(told == defaults);
+  CHECK(told == installed_example().defaults);
 }
 
 TEST_CASE("nodestaged.toml(5) tells of each key what is allowed") {
