@@ -37,7 +37,7 @@ TEST_CASE("a flat bomb ends at what the node has admitted") {
   }
 }
 
-TEST_CASE("so does one file in a coding") {
+TEST_CASE("a compressed file that is no archive is copied as it is") {
   Attack attack;
   attack.stage.room = Amount{k_room, 1000};
   REQUIRE(attack.stage.in_data("head -c 64M /dev/zero | gzip -1 > bomb.gz") == 0);

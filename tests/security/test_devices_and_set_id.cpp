@@ -68,7 +68,7 @@ TEST_CASE("where the site keeps them: FIFOs and bits as the user could make them
   CHECK(attack.stage.note() == "");
 }
 
-TEST_CASE("modes of nonsense do no harm") {
+TEST_CASE("invalid modes in a tar header set no special bits") {
   for (const std::string mode : {"7777777", "\xff\xff\xff\xff\xff\xff\xff\xff", "-1", "zzzzzzz"}) {
     Attack attack;
     static_cast<void>(attack.stage_bytes(tar({{"f", '0', "", "x", mode}}), "mode.tar"));

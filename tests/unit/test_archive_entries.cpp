@@ -77,7 +77,7 @@ TEST_CASE("a tar as compress(1) leaves it") {
   CHECK(run.build(run.scratch / "wrong.tar.Z").find("compress data") != std::string::npos);
 }
 
-TEST_CASE("zip and 7z") {
+TEST_CASE("zip and 7z archives are extracted, whatever their options were") {
   std::setlocale(LC_ALL, "C.UTF-8");
   PieceRun run;
   for (const std::string pack :

@@ -51,7 +51,7 @@ TEST_CASE("the manual page has the names of archives, as the table has them") {
   CHECK(manual_names("copied") == table_names(Use::copied));
 }
 
-TEST_CASE("names of archives") {
+TEST_CASE("the suffix of an archive is recognised, whatever its case") {
   CHECK(archive_suffix("/p/A.Tar.GZ") == ".tar.gz");
   CHECK(archive_suffix("a.tar.lz") == ".tar.lz");
   CHECK(archive_suffix("a.rar") == ".rar");
@@ -67,7 +67,7 @@ TEST_CASE("names of archives") {
         "archives of the kind .zpaq cannot be written");
 }
 
-TEST_CASE("parts of split archives") {
+TEST_CASE("a part of a split archive is known by its name") {
   CHECK(whole_archive("/p/t.tar.gz.part00") == "t.tar.gz");
   CHECK(whole_archive("v.7z.002") == "v.7z");
   CHECK(whole_archive("t.tar.ab") == "t.tar");

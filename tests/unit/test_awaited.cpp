@@ -68,7 +68,7 @@ TEST_CASE("names that mean nothing, twice the same, and none at all") {
   CHECK(choose_awaited({}, {"NODESTAGE_DATASET"}, k_directory).unknown.size() == 1);
 }
 
-TEST_CASE("what has ended, and how") {
+TEST_CASE("failures of items are listed with their causes") {
   WorkerStatus status = three();
   CHECK_FALSE(all_ended(status));
   set_field(status.items[2].note, "no such file\nCheck \x1b[2J the path");

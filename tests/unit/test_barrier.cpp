@@ -20,7 +20,7 @@ NodeNote note(NodeState state, std::uint64_t read = 0, std::uint64_t total = 0) 
 
 }  // namespace
 
-TEST_CASE("ready when every node is") {
+TEST_CASE("a job is ready when each of its nodes is") {
   Barrier barrier({"n1", "n2"}, k_start);
   CHECK(barrier.verdict() == Verdict::open);
   CHECK(barrier.text() == "2 of 2 nodes are not ready: n1 (has not begun), n2 (has not begun)");
@@ -127,7 +127,7 @@ TEST_CASE("what was this node's own fault gives the other its time again") {
   CHECK(barrier.overdue(k_start + 121s, k_limits) == std::vector<std::string>{"n2"});
 }
 
-TEST_CASE("a note of a stranger is nothing") {
+TEST_CASE("a note from a node that is not in the job is ignored") {
   Barrier barrier({"n1"}, k_start);
   barrier.take("x", note(NodeState::failed), k_start);
   CHECK(barrier.verdict() == Verdict::open);

@@ -134,7 +134,7 @@ TEST_CASE("cache: a name is the start of a key, or of the whole name") {
     CHECK(rows_named(rows, short_name(rows, row)) == std::vector<const CacheRow*>{&row});
 }
 
-TEST_CASE("cache: the table") {
+TEST_CASE("the cache table shows users, ages and shortened sources") {
   CacheRows rows = two_rows();
   rows[0].jobs = 1;
   rows[1].source = "/project/" + std::string(100, 'x') + "/set.tar";
@@ -259,7 +259,7 @@ TEST_CASE("cache --drop: a name that is not of one entry removes nothing") {
   CHECK(has(run(drop_of({"01234567"}), two_rows(), 1).errors, "is the start of 2 names"));
 }
 
-TEST_CASE("cache: no daemon") {
+TEST_CASE("cache reports a daemon that does not answer") {
   CacheArguments arguments;
   arguments.socket = "/nonexistent/socket";
   const Scratch scratch;

@@ -50,7 +50,7 @@ TEST_CASE("compare: what was done to a kept tree shows, and comparing does not")
   CHECK(kept.state().ctime > before.ctime);
 }
 
-TEST_CASE("compare: a single file") {
+TEST_CASE("a kept file that is changed has a later change time") {
   Kept kept;
   const TreeState before = kept.state("file");
   CHECK(before.files == 0);

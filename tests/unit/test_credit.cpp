@@ -54,7 +54,7 @@ TEST_CASE("never past the partition's MaxTime") {
   CHECK_FALSE(read_max_time("p", ""));
 }
 
-TEST_CASE("the limit of a job that runs") {
+TEST_CASE("a running job's time limit is read from scontrol's line") {
   const JobKey run{12, 1};
   const JobLimit limit = read_job_limit(run, job_line("12", "x"));
   CHECK(limit.answer == LimitAnswer::known);

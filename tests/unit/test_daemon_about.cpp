@@ -4,7 +4,7 @@
 
 using namespace nodestage;
 
-TEST_CASE("about: golden") {
+TEST_CASE("the encoding of what a daemon tells about itself does not change") {
   const DaemonAbout about{"0.1.0",
                           "/localscratch",
                           1 << 30,

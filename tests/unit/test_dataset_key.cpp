@@ -17,7 +17,7 @@ std::string key_of(const DatasetItem& item) {
 
 }  // namespace
 
-TEST_CASE("golden keys of shared datasets") {
+TEST_CASE("the keys of shared datasets do not change") {
   DatasetItem item;
   CHECK(key_of(item) == "16ec4b65b3ca7c95f113591d2610a4c0");
   item.extract = Extract::no;

@@ -28,7 +28,7 @@ std::string deep_archive(std::size_t depth) {
 
 }  // namespace
 
-TEST_CASE("what an archive may hold") {
+TEST_CASE("names, links and depths within the limits are accepted") {
   CHECK(fault_of(named("")).empty());
   CHECK(fault_of(named("./a//b/")).empty());
   CHECK(fault_of(named(std::string(255, 'n'))).empty());
@@ -39,7 +39,7 @@ TEST_CASE("what an archive may hold") {
   CHECK(fault_of(named("f", Entry::Kind::file)).empty());
 }
 
-TEST_CASE("what it may not, in words") {
+TEST_CASE("an entry beyond the limits is refused with the limit") {
   CHECK(fault_of(named(std::string("a\0b", 3))).starts_with("its name contains a NUL byte"));
   CHECK(fault_of(named("d/" + std::string(256, 'n') + "/f"))
             .starts_with(

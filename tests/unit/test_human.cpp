@@ -16,7 +16,7 @@ TEST_CASE("dates are the node's local time") {
   ::tzset();
 }
 
-TEST_CASE("bytes") {
+TEST_CASE("bytes are shown in binary units") {
   CHECK(human_bytes(0) == "0 B");
   CHECK(human_bytes(1023) == "1023 B");
   CHECK(human_bytes(1024) == "1.0 KiB");
@@ -34,14 +34,14 @@ TEST_CASE("two amounts that differ look as if they did") {
   CHECK(human_bytes_apart(k_gib + 4096, k_gib) == Pair("1.000004 GiB", "1.000000 GiB"));
 }
 
-TEST_CASE("counts") {
+TEST_CASE("counts have a comma at each thousand") {
   CHECK(human_count(0) == "0");
   CHECK(human_count(999) == "999");
   CHECK(human_count(1000) == "1,000");
   CHECK(human_count(1234567) == "1,234,567");
 }
 
-TEST_CASE("durations") {
+TEST_CASE("durations are shown in seconds, minutes or hours") {
   CHECK(human_duration(0) == "0.0 s");
   CHECK(human_duration(420) == "0.4 s");
   CHECK(human_duration(59'949) == "59.9 s");
@@ -86,7 +86,7 @@ TEST_CASE("words for a shell") {
   CHECK(shell_word("") == "''");
 }
 
-TEST_CASE("shortened in the middle") {
+TEST_CASE("a long text is shortened in its middle, between characters") {
   CHECK(shortened("short", 10) == "short");
   CHECK(shortened("abcdefghijklmnop", 9) == "abc...nop");
   CHECK(shortened("abcdef", 2) == "ab");

@@ -61,7 +61,7 @@ TEST_CASE("nothing is staged out of what is shared") {
   CHECK(refused("env/lib").empty());
 }
 
-TEST_CASE("items that cannot be together") {
+TEST_CASE("items of one request that exclude each other are refused") {
   const auto together = [](std::initializer_list<const char*> texts) {
     StageRequest request;
     for (const char* text : texts) request.datasets.push_back(dataset(text));

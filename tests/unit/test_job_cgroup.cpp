@@ -109,7 +109,7 @@ TEST_CASE("version 1: the external step's is taken before those that end earlier
   CHECK(host.found() == "/slurm/uid_1000/job_5/step_extern/task_0");
 }
 
-TEST_CASE("version 2: a task's is taken") {
+TEST_CASE("cgroup v2: a task's cgroup is found, and not one of slurm's own") {
   const JobHost host("cgroup2");
   const std::string job = "/system.slice/slurmstepd.scope/job_5";
   host.process(9, job + "/step_extern/slurm");

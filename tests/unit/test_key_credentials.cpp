@@ -42,7 +42,7 @@ void write_file(const std::string& path, const std::string& text, mode_t mode) {
 }  // namespace
 
 // The expected bytes were made with another implementation (Python's cryptography).
-TEST_CASE("key credentials: golden") {
+TEST_CASE("the encoding of a key credential does not change") {
   const ClusterKeys keys = keys_of(counted_bytes(32));
   REQUIRE(keys.keys.size() == 1);
   CHECK(hex_of(keys.keys[0].id) == "76fc4f8fd443bea2");

@@ -45,7 +45,7 @@ JobRecord job() {
 
 }  // namespace
 
-TEST_CASE("a line's fields") {
+TEST_CASE("a line for the journal has its job, user and source as fields") {
   const auto fields = log::journal_fields(log::Level::warn, about_item(job(), "/p/a.tar"), "text");
   CHECK(fields.size() == 6);
   CHECK(has(fields, "MESSAGE=text"));
@@ -77,7 +77,7 @@ TEST_CASE("no text makes a second line or another field") {
   CHECK(text.text() == "info: job=12.1 uid=1000 role=daemon: a; NODESTAGE_UID=0\\x1b[2J\\xff\n");
 }
 
-TEST_CASE("as text") {
+TEST_CASE("a line of text has its level and subject, and debug lines are left out") {
   const TextLog text;
   log::warn("{} things", 3);
   log::info(about(job(), "worker"), "{}", "{}");

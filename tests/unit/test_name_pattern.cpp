@@ -26,7 +26,7 @@ std::string expanded(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("every pattern") {
+TEST_CASE("each pattern of a path is expanded") {
   CHECK(expanded("/out_%j") == "/out_42");
   CHECK(expanded("%A_%a") == "40_7");
   CHECK(expanded("%u-%x-%N-%n-%r") == "alice-train_a-n1-3-1");
@@ -62,7 +62,7 @@ TEST_CASE("what a pattern inserts is one name, which leads nowhere else") {
   CHECK(with("a", "/%u/%N/%x") == "/__/__/a");
 }
 
-TEST_CASE("what is unknown is named") {
+TEST_CASE("a pattern that is unknown, or whose value is, is named") {
   CHECK(expand_pattern("%z", facts()).error().code == EINVAL);
   CHECK(expand_pattern("50%", facts()).error().code == EINVAL);
   CHECK(expand_pattern("%5", facts()).error().code == EINVAL);

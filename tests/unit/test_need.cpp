@@ -58,7 +58,7 @@ TEST_CASE("globs count in an index; elsewhere nothing is known") {
   CHECK(need_of(run, "t.tar").least == Amount{});
 }
 
-TEST_CASE("holes need nothing") {
+TEST_CASE("holes of sparse files need no space") {
   PieceRun run;
   REQUIRE(run.shell("truncate -s 10G holes; head -c 1M /dev/urandom >>holes; "
                     "tar cSf t.tar holes") == 0);

@@ -308,7 +308,7 @@ TEST_CASE("default destinations") {
   CHECK(default_destination("/p/DATA.ZIP") == "DATA");
 }
 
-TEST_CASE("variable names") {
+TEST_CASE("dataset names become valid names of variables") {
   CHECK(variable_name("train-set.v2") == "TRAIN_SET_V2");
   CHECK(variable_name("2021") == "_2021");
   CHECK(variable_name("\xc3\xa9") == "__");

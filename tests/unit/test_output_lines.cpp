@@ -63,7 +63,7 @@ TEST_CASE("what is held says how to fetch it, and why where no output does") {
   CHECK(unknown[0] == "results could not be delivered: the process was\\x09killed");
 }
 
-TEST_CASE("what is lost says so") {
+TEST_CASE("results that are lost are reported as lost") {
   CHECK(lost_lines(delivered_job(), status(), "cause", Loss::mount).back() ==
         "what could not be delivered is lost with the site's directory");
   const Lines removed = lost_lines(delivered_job(), {}, "/l/a.12.0 was removed", Loss::removed);

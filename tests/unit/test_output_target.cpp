@@ -43,7 +43,7 @@ struct Placed {
 
 }  // namespace
 
-TEST_CASE("patterns take the order's facts") {
+TEST_CASE("patterns of a target take their values from the job") {
   Placed placed;
   CHECK(placed.path("/p/%u/%x_%j.%r/%N%n") == "/p/alice/train_42.1/n13");
   CHECK(placed.path("/p/%A_%a") == "/p/42_4294967294");
@@ -63,7 +63,7 @@ TEST_CASE("a pattern whose value is unknown is a fault, never a literal") {
   }
 }
 
-TEST_CASE("what lands where") {
+TEST_CASE("a trailing slash or a directory decides where an output is delivered") {
   Placed placed;
   CHECK(placed("/p/out")->form == Form::contents);
   CHECK(placed("/p/out/")->form == Form::inside);

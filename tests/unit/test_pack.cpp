@@ -70,7 +70,7 @@ TEST_CASE("names are relative and sorted") {
   CHECK(file_text(list) == "a\nb/\nb/x\n");
 }
 
-TEST_CASE("zip and lz4") {
+TEST_CASE("an output is packed as zip or as tar.lz4") {
   StageOutJob job;
   write_file(job.directory / "results/b/x", std::string(100000, 'x'));
   write_file(job.directory / "results/a", "1");

@@ -18,7 +18,7 @@ std::vector<PeerMessage> one_peer_message_of_each() {
 
 }  // namespace
 
-TEST_CASE("peer channel: golden bytes") {
+TEST_CASE("the encoding of the peer channel does not change") {
   CHECK(hex(encode_peer_message(PeerSettings{6825, 5, 1024, {"a=b"}})) ==
         "01a91a00000500000000040000"
         "0100000003000000613d62");

@@ -86,7 +86,7 @@ TEST_CASE("a name that is not known is named") {
   CHECK(fault_of(sender, "", "x") == "not the name of a node");
 }
 
-TEST_CASE("answers that are none") {
+TEST_CASE("a peer that closes without an answer, or is another program, is named as such") {
   CHECK(fault_after("A").empty());
   CHECK(fault_after("").find(": closed without an answer") != std::string::npos);
   CHECK(fault_after("HTTP/1.1").find("what answers there is not nodestage-peer") !=

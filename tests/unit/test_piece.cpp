@@ -380,7 +380,7 @@ TEST_CASE("a glob that makes no difference is told") {
   }
 }
 
-TEST_CASE("a disk that is too full") {
+TEST_CASE("on a disk that is too full staging fails with the name of the node") {
   PieceRun run;
   run.leave_free = 1ULL << 60;
   REQUIRE(run.shell("seq 1000 > f; tar cf x.tar f; zip -q x.zip f") == 0);

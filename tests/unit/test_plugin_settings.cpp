@@ -28,7 +28,7 @@ TEST_CASE("settings: the defaults") {
   CHECK(settings.complaints.empty());
 }
 
-TEST_CASE("settings: each argument") {
+TEST_CASE("each argument of plugstack.conf is read") {
   const auto settings = parsed({"socket=/s", "runtime_dir=/r", "begin_wait=0", "daemon_wait=2",
                                 "stage_wait=3", "epilog_wait=4", "progress=5"});
   CHECK(settings.socket == "/s");

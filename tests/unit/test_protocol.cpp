@@ -77,7 +77,7 @@ TEST_CASE("a request, a part of an answer, and the last of it") {
   }
 }
 
-TEST_CASE("every kind there and back") {
+TEST_CASE("each kind of message is decoded as it was encoded") {
   for (const Message& message : one_of_each()) {
     const std::string packet = encode_message(message);
     const auto decoded = decode_message(packet);
@@ -125,7 +125,7 @@ TEST_CASE("a list that claims four billion texts ends at the packet's end") {
   CHECK_FALSE(decode_message(std::string("\x01\x13\xff\xff\xff\xff", 6)));
 }
 
-TEST_CASE("a worker's order there and back") {
+TEST_CASE("a worker's order is decoded as it was encoded") {
   PushOrder order;
   order.job = 7;
   order.user =

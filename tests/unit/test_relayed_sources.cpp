@@ -141,7 +141,7 @@ TEST_CASE("a failure ends the wait of the others for other nodes") {
   CHECK(stage.is_closed(1));
 }
 
-TEST_CASE("several sources") {
+TEST_CASE("sources of one item and of several items are relayed") {
   RelayedStage stage(256 * k_mib);
   stage.make_tree(3);
   REQUIRE(stage.in_data("for i in 1 2 3 4 5; do seq $i 100 >t/own; tar cf s$i.tar t; done && "

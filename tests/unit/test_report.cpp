@@ -80,7 +80,7 @@ TEST_CASE("what an installer does is a build, and not the end of a read") {
   CHECK(text_of(item_spans(report, built)) == "build 2-7; ");
 }
 
-TEST_CASE("what is under way ends now") {
+TEST_CASE("what is in progress is drawn until now") {
   NodeReport report = ended_report("n1", 0);
   report.at = s(7);
   report.times = {s(0)};
@@ -138,7 +138,7 @@ TEST_CASE("the JSON has the stretches of the node and of those items that did fi
   CHECK(json["items"].back()["spans"][0]["stretch"] == "read");
 }
 
-TEST_CASE("the table") {
+TEST_CASE("the report's table has a column for each node and the cause of a failure") {
   NodeReport other = ended_report("n2", 1);
   other.items[0].state = "failed";
   other.items[0].note = "damaged";

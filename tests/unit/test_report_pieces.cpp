@@ -68,7 +68,7 @@ TEST_CASE(
   CHECK_FALSE(texts.contains("n3"));
 }
 
-TEST_CASE("where a job ran") {
+TEST_CASE("a line of squeue or sacct gives where a job ran") {
   const auto nodes = parse_job_nodes("11|RUNNING|1|n9\n12|COMPLETED|3|n[1-2],m1\n", 12);
   REQUIRE(nodes);
   CHECK(nodes->list == "n[1-2],m1");
@@ -169,7 +169,7 @@ TEST_CASE("Slurm is asked as from outside of a job, with the user's defaults") {
   CHECK_FALSE(has(environment, "SLURM_JOB_ID=7"));
 }
 
-TEST_CASE("a job as users type it") {
+TEST_CASE("a job's number may have the number of its run") {
   CHECK(parse_job_id("12")->job == 12);
   CHECK(parse_job_id("12")->restart == k_no_number);
   CHECK(parse_job_id("12.3")->restart == 3);

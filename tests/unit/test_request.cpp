@@ -37,7 +37,7 @@ std::string fault_of(std::string_view json) {
 
 }  // namespace
 
-TEST_CASE("golden JSON of version 1") {
+TEST_CASE("the JSON of a request of version 1 does not change") {
   CHECK(
       encode_request(full_request()) ==
       R"({"datasets":[{"async":true,"destination":"data","eof":"optional","exclude":["a","b"],"extract":"no",)"
@@ -66,7 +66,7 @@ TEST_CASE("golden JSON of newest, links, and every") {
   CHECK(*decode_request(json) == request);
 }
 
-TEST_CASE("there and back") {
+TEST_CASE("a request is decoded as it was encoded") {
   CHECK(*decode_request(encode_request(full_request())) == full_request());
   StageRequest odd;
   odd.datasets.push_back({"/p/\xff\xfe\n\"'\\ \xc3\xa9"});

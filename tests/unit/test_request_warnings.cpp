@@ -126,7 +126,7 @@ TEST_CASE("the wheels of an environment, and an interpreter that is to be looked
   CHECK(submitted.warnings(Start::now) == "");
 }
 
-TEST_CASE("two outputs in one place") {
+TEST_CASE("two outputs that would overwrite each other are warned of") {
   const auto of = [](std::initializer_list<const char*> texts) {
     Submitted submitted;
     for (const char* text : texts) submitted.output(text);
@@ -171,7 +171,7 @@ TEST_CASE("what was probably meant otherwise is said") {
   CHECK(has(submitted.warnings(), "has '--time=10' in it"));
 }
 
-TEST_CASE("how much is known to be staged") {
+TEST_CASE("the least size of a request counts what is surely staged") {
   Submitted submitted;
   CHECK(look_at_request(submitted.request, Start::later).least_bytes == 0);
   for (const char* text : {"data.tar", "plain", "dir", "none", "p*", "plain:x,optional",

@@ -4,7 +4,7 @@
 
 using namespace nodestage;
 
-TEST_CASE("squeue's line of a job") {
+TEST_CASE("squeue's line gives a job's id, user, state and nodes") {
   const auto job = read_job("12", "12|12|N/A|RUNNING|1001|n[1-3]|None\n");
   REQUIRE(job);
   CHECK(job->id == 12);
@@ -59,7 +59,7 @@ TEST_CASE("what runs, what waits, what is over") {
   for (const char* state : {"COMPLETED", "RUNNING", "FAILED", ""}) CHECK_FALSE(completing(state));
 }
 
-TEST_CASE("what is a job's id") {
+TEST_CASE("job ids of arrays and heterogeneous jobs are valid, anything else is not") {
   for (const char* good : {"1", "4711", "12_0", "12_34", "12+1"}) CHECK(is_job_id(good));
   for (const char* bad : {"", "0", "x", "-1", "+1", "1.", "1_", "_1", "1_x", "1_2_3", "99999999999",
                           "1;id", " 1", "12_[1-3]"})

@@ -37,7 +37,7 @@ TEST_CASE("another run, another task of the array") {
   CHECK(read_answer(run, "JobId=13 JobName=Invalid job id specified\n") == SlurmAnswer::unclear);
 }
 
-TEST_CASE("the job of a slurmstepd") {
+TEST_CASE("a slurmstepd's command line gives its job") {
   CHECK(job_of_step("slurmstepd: [12.batch]") == 12U);
   CHECK(job_of_step("slurmstepd: [12.0]") == 12U);
   CHECK_FALSE(job_of_step("slurmstepd: [12]"));

@@ -44,7 +44,7 @@ TEST_CASE("what is written already needs no room, and a refusal takes nothing aw
   CHECK(refused.admitted == Amount{100, 1});
 }
 
-TEST_CASE("inodes count as bytes do") {
+TEST_CASE("inodes are granted and refused as bytes are") {
   SpaceClaim claim = claim_of(1, 1);
   claim.need.inodes = claim.least.inodes = 101;
   CHECK(decide(claim, {}, disk_of(100, 0, 0)).granted == 0);

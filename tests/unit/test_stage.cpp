@@ -219,7 +219,7 @@ TEST_CASE("limit_files: not much more than the limit is written") {
   }
 }
 
-TEST_CASE("destinations") {
+TEST_CASE("a destination that exists, leads through a link or overlaps another is refused") {
   StageRun stage;
   REQUIRE(stage.in_data("echo x > f; echo y > g; mkdir elsewhere") == 0);
   auto& item = stage.add("f");

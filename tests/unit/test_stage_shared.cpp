@@ -102,7 +102,7 @@ TEST_CASE("a shared dataset that is to be kept") {
                                                            "NODESTAGE_CACHE=/cache"});
 }
 
-TEST_CASE("a group that is to be kept") {
+TEST_CASE("files of a glob are kept as one read-only tree") {
   ShareRun<StageRun> run;
   REQUIRE(run.in_data("for i in 1 2 3; do echo $i >f$i; done; touch -d 2020-01-01 f?") == 0);
   run.add("f?").shared = true;

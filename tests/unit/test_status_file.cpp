@@ -31,7 +31,7 @@ void write_bytes(const Fd& fd, const std::string& bytes, off_t offset) {
 }  // namespace
 
 // A daemon reads the files of workers that its predecessor, of an earlier release, has started.
-TEST_CASE("golden bytes of a status file") {
+TEST_CASE("the layout of a status file does not change") {
   const Fd fd = scratch_file();
   StatusHeader header{k_status_magic, 5, 1, 14, {}, 2, 6826, {}, {}, 1, {}};
   set_field(header.cause, "why");

@@ -107,7 +107,7 @@ TEST_CASE("our tar reader agrees with libarchive's on every writer's dialects") 
   }
 }
 
-TEST_CASE("numbers of a tar header") {
+TEST_CASE("numbers of a tar header may be octal, padded or binary") {
   using namespace std::string_view_literals;
   CHECK(tar_number("0000644\0"sv) == 0644);
   CHECK(tar_number("   644 \0"sv) == 0644);

@@ -4,7 +4,7 @@
 
 using namespace nodestage;
 
-TEST_CASE("moments as users type them") {
+TEST_CASE("dates, times and epochs are parsed as users type them") {
   const auto moment = [](const std::string& text) { return parse_moment(text); };
   CHECK(*moment("@0") == 0);
   CHECK(*moment("@-1") == -1);
