@@ -619,7 +619,9 @@ many_held() {
     status=0
     wait $! || status=$?
     [ "$status" = 137 ]
-    on n1 grep -F "nodestage: job $held: killed the process" /var/log/slurm/slurmd.log
+    # The epilog looks again before it says so.
+    wait_until 60 on n1 grep -F "nodestage: job $held: killed the process" /var/log/slurm/slurmd.log
+    [ "$(on n1 grep -cF "nodestage: job $held: killed the process" /var/log/slurm/slurmd.log)" = 1 ]
     on n1 sh -c 'head -c 3M /dev/urandom >>"$1/res"' sh "$HOLD/$held.0"
     wait_until 60 log_says "$held" "3.0 MiB are held"
     open_target /project/closed
