@@ -25,7 +25,7 @@ constexpr std::size_t members_of() {
 template <typename T>
 void with_members(T& t, const auto& use) {
   constexpr std::size_t k_members = members_of<std::remove_const_t<T>>();
-  static_assert(k_members <= 15, "add a line below");
+  static_assert(k_members <= 17, "add a line below");
   // clang-format off
 #define NODESTAGE_USE(count, ...) \
   if constexpr (k_members == count) { auto& [__VA_ARGS__] = t; use(__VA_ARGS__); }
@@ -45,6 +45,8 @@ void with_members(T& t, const auto& use) {
   NODESTAGE_USE(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
   NODESTAGE_USE(14, a, b, c, d, e, f, g, h, i, j, k, l, m, n)
   NODESTAGE_USE(15, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
+  NODESTAGE_USE(16, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
+  NODESTAGE_USE(17, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q)
 #undef NODESTAGE_USE
   // clang-format on
 }

@@ -55,7 +55,7 @@ constexpr std::size_t count_names() {
   return count;
 }
 
-constexpr auto k_names = [] {
+constexpr auto k_archive_names = [] {
   std::array<ArchiveName, count_names()> names{};
   std::size_t count = 0;
   for_each_name([&](const ArchiveName& name) { names[count++] = name; });
@@ -100,11 +100,11 @@ bool is_archive(const ArchiveName& name) { return name.use != Use::copied; }
 
 }  // namespace
 
-std::span<const ArchiveName> archive_names() { return k_names; }
+std::span<const ArchiveName> archive_names() { return k_archive_names; }
 
 const ArchiveName* archive_name(std::string_view path) {
   const ArchiveName* longest = nullptr;
-  for (const ArchiveName& name : k_names) {
+  for (const ArchiveName& name : k_archive_names) {
     const bool is_longer = longest == nullptr || name.suffix.size() > longest->suffix.size();
     if (is_longer && has_suffix(path, name.suffix)) longest = &name;
   }

@@ -7,13 +7,13 @@ using namespace nodestage;
 
 namespace {
 
-const std::string k_directory = "/localscratch/a.1.0";
+const std::string k_job_directory = "/localscratch/a.1.0";
 
 ItemRecord item(ItemState state, const std::string& name, const std::string& destination) {
   ItemRecord record{};
   record.state = static_cast<std::uint32_t>(state);
   set_field(record.name, name);
-  set_field(record.destination, k_directory + "/" + destination);
+  set_field(record.destination, k_job_directory + "/" + destination);
   return record;
 }
 
@@ -28,7 +28,7 @@ WorkerStatus three() {
 
 // The names of the items that `name` means.
 std::string meant_by(const std::string& name) {
-  return dataset_names(choose_awaited(three(), {name}, k_directory).status);
+  return dataset_names(choose_awaited(three(), {name}, k_job_directory).status);
 }
 
 }  // namespace
@@ -42,10 +42,10 @@ TEST_CASE("a name is taken as people write it") {
   CHECK(meant_by("NODESTAGE_DATASET") == "DATA");
   CHECK(meant_by("sets/two.h5") == "_2ND");
   CHECK(meant_by("sets/two.h5/") == "_2ND");
-  CHECK(meant_by(k_directory + "/sets/two.h5") == "_2ND");
+  CHECK(meant_by(k_job_directory + "/sets/two.h5") == "_2ND");
   // The variable's name before a destination.
   CHECK(meant_by("2nd") == "_2ND");
-  CHECK(meant_by(k_directory + "/2nd") == "TWO");
+  CHECK(meant_by(k_job_directory + "/2nd") == "TWO");
   CHECK(meant_by("").empty());
   CHECK(meant_by("/").empty());
   CHECK(meant_by(std::string(256, 'x')).empty());
@@ -55,17 +55,17 @@ TEST_CASE("a name longer than its field is still found") {
   const std::string name(300, 'A');
   WorkerStatus status;
   status.items = {item(ItemState::done, name, "x")};
-  CHECK(choose_awaited(status, {name.substr(0, 256)}, k_directory).unknown.empty());
-  CHECK(choose_awaited(status, {"nodestage_dataset_" + name}, k_directory).unknown.empty());
+  CHECK(choose_awaited(status, {name.substr(0, 256)}, k_job_directory).unknown.empty());
+  CHECK(choose_awaited(status, {"nodestage_dataset_" + name}, k_job_directory).unknown.empty());
 }
 
 TEST_CASE("names that mean nothing, twice the same, and none at all") {
-  const auto some = choose_awaited(three(), {"data", "x", "DATA", "y"}, k_directory);
+  const auto some = choose_awaited(three(), {"data", "x", "DATA", "y"}, k_job_directory);
   CHECK(some.unknown == std::vector<std::string>{"x", "y"});
   CHECK(some.status.items.size() == 1);
-  CHECK(choose_awaited(three(), {}, k_directory).status.items.size() == 3);
-  CHECK(choose_awaited({}, {}, k_directory).unknown.empty());
-  CHECK(choose_awaited({}, {"NODESTAGE_DATASET"}, k_directory).unknown.size() == 1);
+  CHECK(choose_awaited(three(), {}, k_job_directory).status.items.size() == 3);
+  CHECK(choose_awaited({}, {}, k_job_directory).unknown.empty());
+  CHECK(choose_awaited({}, {"NODESTAGE_DATASET"}, k_job_directory).unknown.size() == 1);
 }
 
 TEST_CASE("failures of items are listed with their causes") {

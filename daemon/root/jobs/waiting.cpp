@@ -250,14 +250,12 @@ Waiting::Word Waiting::word_for(const JobRecord& record, WaitScope scope) const 
 // nothing of what that one says.
 std::string Waiting::failure_text(const JobRecord& record, const Waiter& waiter) const {
   const std::string& told = record.verdict_text;
+  const bool is_first = is_on_first_node(record);
+  const bool is_own = is_first && told == failure_on({printable(record.begin.node)}, record.cause);
   const bool is_told = record.verdict == Verdict::failed && spans_nodes(record) &&
-                       waiter.scope == WaitScope::all && !told.empty() &&
-                       told != failure_on({printable(record.begin.node)}, record.cause);
-  const bool is_all = record.cause.empty() || told.ends_with(": " + record.cause);
-  if (is_told && is_all) {
-    const bool says_first = waiter.speaks == k_says_own && !is_on_first_node(record);
-    return says_first ? "" : told;
-  }
+                       waiter.scope == WaitScope::all && !told.empty() && !is_own;
+  if (is_told && (record.cause.empty() || told.ends_with(": " + record.cause)))
+    return waiter.speaks == k_says_own && !is_first ? "" : told;
   return record.cause.empty() ? "the job has ended" : record.cause;
 }
 
