@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "common/text/human.hpp"
 #include "daemon/root/slurm/scontrol.hpp"
 
 using namespace nodestage;
@@ -49,7 +50,6 @@ TEST_CASE("a job's memory on a node is what scontrol says of the node or of each
   const auto memory = [](const std::string& fields) {
     return memory_of_job(5, 4, "JobId=5 JobName=x " + fields + " MinTmpDiskNode=0\n");
   };
-  constexpr std::uint64_t k_mebibyte = 1 << 20;
   CHECK(memory("MinCPUsNode=1 MinMemoryNode=200M") == 200 * k_mebibyte);
   CHECK(memory("MinCPUsNode=1 MinMemoryNode=1.50G") == 1536 * k_mebibyte);
   CHECK(memory("MinCPUsNode=1 MinMemoryNode=2T") == 2 * k_mebibyte * k_mebibyte);
