@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that the sources include each other only as rooms.txt allows, and that docs/architecture.md describes each room.
+"""Checks that the sources include each other only as rooms.txt allows, that no room has more lines than its ceiling
+there, and that docs/architecture.md describes each room.
 
   rooms.py [TOP]
 """
@@ -25,17 +26,19 @@ ROW = re.compile(r"^\| (`\w+`(?: · `\w+`)*) \|", re.MULTILINE)
 
 
 def read_table(path):
-    """room -> the rooms that it may include, and what is wrong with the table itself."""
-    table, faults = {}, []
+    """room -> the rooms that it may include; room -> its ceiling of lines; what is wrong with the table itself."""
+    table, ceilings, faults = {}, {}, []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        room, _, below = line.partition(":")
+        head, _, below = line.partition(":")
+        room, _, ceiling = head.partition(" ")
+        ceilings[room] = int(ceiling)
         for other in below.split():
             if other not in table:
                 faults.append(f"{path.name}:{number}: {room} may not include {other}, which is not above this line")
         table[room] = set(below.split())
-    return table, faults
+    return table, ceilings, faults
 
 
 def room_of(file, table):
@@ -67,8 +70,8 @@ def check_never(table):
     return faults
 
 
-def check(top, table):
-    faults, used = [], {room: set() for room in table}
+def check(top, table, ceilings):
+    faults, used, lines = [], {room: set() for room in table}, collections.Counter()
     for house in HOUSES:
         for source in sorted((top / house).rglob("*.[ch]pp")):
             file = source.relative_to(top)
@@ -76,7 +79,9 @@ def check(top, table):
             if room is None:
                 faults.append(f"{file}: is in no room")
                 continue
-            for name in INCLUDE.findall(source.read_text()):
+            text = source.read_text()
+            lines[room] += text.count("\n")
+            for name in INCLUDE.findall(text):
                 other = room_of(pathlib.Path(name), table)
                 if other is None:
                     faults.append(f"{file}: includes {name}, which is in no room")
@@ -87,6 +92,9 @@ def check(top, table):
     for room, below in table.items():
         for other in sorted(below - used[room]):
             faults.append(f"rooms.txt: {room} may include {other}, but does not")
+    for room, ceiling in ceilings.items():
+        if lines[room] > ceiling:
+            faults.append(f"{room} has {lines[room]} lines, and at most {ceiling} by rooms.txt")
     return faults
 
 
@@ -103,9 +111,9 @@ def check_described(top, table):
 
 def main():
     top = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else HERE.parent.parent)
-    table, faults = read_table(HERE / "rooms.txt")
+    table, ceilings, faults = read_table(HERE / "rooms.txt")
     faults += check_never(table)
-    faults += check(top, table)
+    faults += check(top, table, ceilings)
     faults += check_described(top, table)
     for fault in faults:
         print(fault)
