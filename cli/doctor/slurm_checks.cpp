@@ -12,6 +12,7 @@
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
+#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/os/wall_clock.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "sharing_site.hpp"
 #include "texts.hpp"
@@ -10,7 +11,6 @@ using namespace nodestage;
 
 namespace {
 
-constexpr std::uint64_t k_day_s = 86'400;
 constexpr std::uint64_t k_now_s = 1'800'000'000;
 constexpr const char* k_shared =
     "the third time in a day that a job of yours stages this here: with ,shared it would have been "

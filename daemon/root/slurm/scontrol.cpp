@@ -194,7 +194,7 @@ std::set<std::uint32_t> jobs_with_steps() {
 
 namespace {
 
-constexpr double k_mebibyte = 1 << 20;
+constexpr double k_scontrol_unit = 1 << 20;
 
 // "200M", "1.50G"; MiB without a unit.
 std::uint64_t bytes_in(std::string_view text) {
@@ -203,7 +203,7 @@ std::uint64_t bytes_in(std::string_view text) {
   if (error != std::errc() || value < 0) return 0;
   const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
   constexpr std::string_view k_units = "MGTP";
-  double times = unit.starts_with('K') ? k_mebibyte / 1024 : k_mebibyte;
+  double times = unit.starts_with('K') ? k_scontrol_unit / 1024 : k_scontrol_unit;
   for (const char known : k_units) {
     if (unit.starts_with(known)) break;
     if (!unit.empty() && k_units.find(unit.front()) != std::string_view::npos) times *= 1024;

@@ -14,6 +14,7 @@
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
