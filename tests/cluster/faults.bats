@@ -675,6 +675,8 @@ is_in_rename() {
 }
 
 @test "attack: a user's own rename keeps every directory of the file system from being moved: jobs end, and all is removed later" {
+    # Or other suites could not rename either.
+    scratch_of_its_own n1 mount -t tmpfs -o mode=0711 tmpfs /localscratch
     staged_until_end alice
     mine=$id
     staged_until_end bob
@@ -685,20 +687,32 @@ is_in_rename() {
     on n1 nodestage status
     undo_hold n1
     on ctl rm /project/end
+    wait_until 60 nothing_on n1
+    scratch_of_its_own n1 umount -l /localscratch
     assert_idle_clean 120
 }
 
+# show_held_mount NODE: the mount of hold_lock() is all that the daemon finds of FUSE: other suites have users of that uid.
+show_held_mount() {
+    on "$1" sh -c 'cd /sys/fs/fuse && mkdir /tmp/fusectl && mount -t fusectl fusectl /tmp/fusectl && mount -t tmpfs tmpfs connections &&
+        number=$(sed -nE "s,^[0-9]+ [0-9]+ 0:([0-9]+) / /home/alice/slow .*,\1,p" /proc/self/mountinfo) &&
+        mkdir "connections/$number" && mount --bind "/tmp/fusectl/$number" "connections/$number"'
+}
+
 @test "attack: the same, where the daemon can abort that user's FUSE mounts: all is removed at once" {
-    on n1 mount -t fusectl fusectl /sys/fs/fuse/connections
+    scratch_of_its_own n1 mount -t tmpfs -o mode=0711 tmpfs /localscratch
     staged_until_end alice
     hold_renames n1 "/localscratch/alice.$id.0"
+    show_held_mount n1
     on ctl touch /project/end
     wait_until 60 job_is "$id" COMPLETED
     daemon_log n1 | grep -F "/localscratch/alice.$id.0: cannot be moved" | grep -F "1 of its user's FUSE mounts that did not answer"
     on ctl rm /project/end
     wait_until 60 nothing_on n1
     undo_hold n1
-    on n1 umount /sys/fs/fuse/connections
+    on n1 umount --recursive /sys/fs/fuse/connections
+    on n1 umount /tmp/fusectl
+    scratch_of_its_own n1 umount -l /localscratch
     assert_idle_clean 120
 }
 

@@ -241,6 +241,11 @@ void PeerTalk::decide(JobRecord& record, Verdict verdict, const std::string& tex
   at_.events.decided(record.key());
 }
 
+bool PeerTalk::has_verdict_of_first(const JobKey& key) const {
+  const auto talk = talks_.find(key);
+  return talk != talks_.end() && talk->second.has_verdict;
+}
+
 std::string PeerTalk::line(const JobRecord& record) {
   const auto found = talks_.find(record.key());
   if (found == talks_.end()) return {};
@@ -349,6 +354,7 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const Job
   if (record.state == JobState::awaiting_outcome) {
     if (record.outcome_known) at_.events.done(record.key(), Fact::outcome_known);
   } else if (note.verdict != Verdict::open && record.verdict == Verdict::open) {
+    talk.has_verdict = true;
     decide(record, note.verdict, note.text);
   } else if (note.verdict != Verdict::open || note.outcome_known) {
     at_.table.save(record);

@@ -114,6 +114,8 @@ class PeerTalk {
   // Keeps a note about a job that is not here: it is taken in when the job comes.
   void keep_for_later(const PeerNote& note) { early_.keep(note); }
 
+  // Returns whether the job's verdict came from its first node, which shows it, too.
+  [[nodiscard]] bool has_verdict_of_first(const JobKey& key) const;
   // Return the nodes that are not ready, as text for users: briefly, and in full.
   [[nodiscard]] std::string line(const JobRecord& record);
   [[nodiscard]] std::string list(const JobKey& key) const;
@@ -131,6 +133,7 @@ class PeerTalk {
     // On the other nodes, about the first:
     std::optional<Clock::time_point> heard;      // its last note
     std::optional<Clock::time_point> listening;  // since when a step waits for its verdict
+    bool has_verdict = false;                    // that one's
     bool asked_after = false;
     std::string send_fault;  // of the last note to it
   };

@@ -255,7 +255,7 @@ std::string Waiting::failure_text(const JobRecord& record, const Waiter& waiter)
   const bool is_told = record.verdict == Verdict::failed && spans_nodes(record) &&
                        waiter.scope == WaitScope::all && !told.empty() && !is_own;
   if (is_told && (record.cause.empty() || told.ends_with(": " + record.cause)))
-    return waiter.speaks == k_says_own && !is_first ? "" : told;
+    return waiter.speaks == k_says_own && at_.talk.has_verdict_of_first(record.key()) ? "" : told;
   return record.cause.empty() ? "the job has ended" : record.cause;
 }
 
