@@ -75,7 +75,7 @@ all_refused() {
             echo "BAD: ended $(job_state "${IDS[i]}") $(job_field "${IDS[i]}" ExitCode)"
             bad=1
         fi
-        grep -qE "^nodestage: n[123]: (node n[123]: )?(dataset '.*': )?/" <<<"$OUTPUT" || { echo "BAD: node or file not named"; bad=1; }
+        grep -qE "^nodestage: n[123]: (nodes? n[123][n0-9, and]*: )?(dataset '.*': )?/" <<<"$OUTPUT" || { echo "BAD: node or file not named"; bad=1; }
         if [[ $OUTPUT == *"script ran"* ]]; then
             echo "BAD: the script ran"
             bad=1

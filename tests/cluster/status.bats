@@ -159,7 +159,7 @@ LOOK
         'until nodestage status $SLURM_JOB_ID | grep "failed on 2 nodes"; do sleep 0.2; done; nodestage status --watch $SLURM_JOB_ID'
     echo "$output"
     [ "$status" = 1 ]
-    has "$output" "n1    failed  cut.tar (tar)" "n1: dataset 'cut': " "n2: dataset 'cut': " "the archive is truncated"
+    has "$output" "n1    failed  cut.tar (tar)" "n1 and n2: dataset 'cut': " "the archive is truncated"
     sbatch_wait -w n1 --stage-dataset=slow/cut.tar --wrap 'echo started'
     [ "$STATE" = FAILED ]
     run as alice nodestage status "$JOBID"
