@@ -22,7 +22,8 @@
 
 namespace nodestage {
 
-static_assert(k_slurm_batch_step == SLURM_BATCH_SCRIPT && k_slurm_no_value == NO_VAL);
+static_assert(k_slurm_last_step == SLURM_MAX_NORMAL_STEP_ID &&
+              k_slurm_batch_step == SLURM_BATCH_SCRIPT && k_slurm_no_value == NO_VAL);
 
 std::string spank_variable(spank_t spank, const char* name) {
   char value[1024];

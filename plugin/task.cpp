@@ -57,8 +57,7 @@ std::uint32_t step_of(spank_t spank) {
 
 // Never true for the batch script or an interactive step.
 bool only_observes(spank_t spank) {
-  return step_of(spank) <= SLURM_MAX_NORMAL_STEP_ID &&
-         !spank_variable(spank, k_observer_variable).empty();
+  return step_of(spank) <= k_slurm_last_step && !spank_variable(spank, k_observer_variable).empty();
 }
 
 Wait wait_message(spank_t spank) {
@@ -185,7 +184,7 @@ Speech speech_of(spank_t spank) {
 
 // Each component of a heterogeneous job has its own prologs, and so its own barrier.
 void say_what_is_not_waited_for(spank_t spank, TaskVoice& voice) {
-  const bool batch = step_of(spank) == SLURM_BATCH_SCRIPT;
+  const bool batch = step_of(spank) == k_slurm_batch_step;
   if (!batch || step_options.wait != StageWait::all) return;
   if (spank_variable(spank, "SLURM_HET_SIZE").empty()) return;
   voice.say(

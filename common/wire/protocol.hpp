@@ -31,6 +31,7 @@ inline constexpr std::uint32_t k_no_number =
     0xffffffff;  // a number that is not known or does not exist
 
 // Numbers of Slurm's; plugin/slurm_host.cpp compares them with slurm.h.
+inline constexpr std::uint32_t k_slurm_last_step = 0xfffffff0;   // SLURM_MAX_NORMAL_STEP_ID
 inline constexpr std::uint32_t k_slurm_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT
 inline constexpr std::uint32_t k_slurm_no_value = 0xfffffffe;    // NO_VAL: "no such number"
 

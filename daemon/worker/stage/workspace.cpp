@@ -32,7 +32,7 @@ bool name_exists(int dir_fd, const std::string& name) {
 Error place_fault(const std::string& destination, int code) {
   const std::string where = "$SLURM_TMPDIR/" + shown(destination);
   if (code == EEXIST || code == ENOTEMPTY) {
-    return fault(code, where + ": already name_exists",
+    return fault(code, where + ": already exists",
                  "Give the dataset another destination: --stage-dataset=SOURCE:DEST");
   }
   if (code == ELOOP || code == ENOTDIR) {
