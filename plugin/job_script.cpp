@@ -10,6 +10,7 @@
 #include "common/request/request.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/daemon_client.hpp"
+#include "plugin/left_mounts.hpp"
 #include "plugin/left_writers.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/slurm_host.hpp"

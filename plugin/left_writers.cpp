@@ -2,17 +2,13 @@
 
 #include <fcntl.h>
 #include <fts.h>
-#include <linux/openat2.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <climits>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -31,117 +27,6 @@
 namespace nodestage {
 namespace {
 
-// A mount in another one cannot be reached, and goes with it. A directory that the user renames at
-// this moment is found in a later pass, or by the epilog of the user's next job.
-constexpr int k_passes = 5;
-
-// Blanks, newlines and backslashes are octal there.
-std::string unescaped(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned code = 0;
-    const char* const digits = text.data() + i + 1;
-    const bool is_code = text[i] == '\\' && text.size() - i > 3 &&
-                         std::from_chars(digits, digits + 3, code, 8).ptr == digits + 3;
-    plain += is_code ? static_cast<char>(code) : text[i];
-    if (is_code) i += 3;
-  }
-  return plain;
-}
-
-// Returns its owner (by the kernel's word).
-std::optional<std::uint32_t> owner_in(std::string_view options) {
-  constexpr std::string_view k_owner = "user_id=";
-  while (!options.empty()) {
-    std::string_view option = take_field(options, ',');
-    if (!option.starts_with(k_owner)) continue;
-    option.remove_prefix(k_owner.size());
-    return take_number<std::uint32_t>(option);
-  }
-  return {};
-}
-
-std::optional<FuseMount> users_mount_in(std::string_view line) {
-  const auto mount = mount_in(line);
-  if (!mount) return {};
-  const std::string_view type = mount->type;
-  if (type != "fuse" && type != "fuseblk" && !type.starts_with("fuse.")) return {};
-  if (owner_in(mount->options).value_or(0) == 0) return {};
-  return FuseMount{std::string(mount->number), unescaped(mount->point)};
-}
-
-// Returns the path as mountinfo shows it: without links.
-std::string path_of(int fd) {
-  char path[PATH_MAX];
-  const ssize_t size = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path, PATH_MAX);
-  return size <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(size));
-}
-
-// Returns the path below `directory`, or "".
-std::string_view below(std::string_view path, std::string_view directory) {
-  if (!path.starts_with(directory) || !path.substr(directory.size()).starts_with('/')) return {};
-  return path.substr(directory.size() + 1);
-}
-
-// The user may have put another mount under that name meanwhile: what is detached has the number of
-// the one that was chosen.
-Status detach(int directory_fd, const std::string& path, const std::string& number) {
-  const std::size_t slash = path.rfind('/');
-  const bool is_top = slash == std::string::npos;
-  TRY_ASSIGN(const Fd parent,
-             open_beneath(directory_fd, is_top ? "." : path.substr(0, slash), O_PATH | O_DIRECTORY,
-                          0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV));
-  // Opens the root of the mount, without a question to the program that serves it.
-  TRY_ASSIGN(const Fd mount,
-             open_at(parent.get(), path.substr(is_top ? 0 : slash + 1), O_PATH | O_NOFOLLOW));
-  if (mount_of(mount.get()) != number) return Error{ESTALE, "another mount is there now"};
-  const std::string name = "/proc/self/fd/" + std::to_string(mount.get());
-  if (::umount2(name.c_str(), MNT_DETACH) != 0) return system_error("umount");
-  return {};
-}
-
-}  // namespace
-
-std::vector<FuseMount> users_fuse_mounts(std::string_view mountinfo) {
-  std::vector<FuseMount> found;
-  while (!mountinfo.empty()) {
-    if (auto mount = users_mount_in(take_field(mountinfo, '\n')))
-      found.push_back(std::move(*mount));
-  }
-  return found;
-}
-
-std::vector<FuseMount> users_fuse_mounts() {
-  const auto text = read_mountinfo();
-  return text ? users_fuse_mounts(*text) : std::vector<FuseMount>();
-}
-
-LeftMounts detach_left_mounts(const std::string& directory,
-                              const std::function<bool(std::string_view)>& chosen) {
-  LeftMounts left;
-  const auto opened = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
-  if (!opened) return left;
-  const std::string place = path_of(opened->get());
-  for (int pass = 0; pass < k_passes; ++pass) {
-    left.kept.clear();
-    std::vector<FuseMount> mounts = users_fuse_mounts();
-    std::reverse(mounts.begin(), mounts.end());
-    for (const FuseMount& mount : mounts) {
-      const std::string path(below(mount.path, place));
-      if (path.empty() || !chosen(path)) continue;
-      const Status detached = detach(opened->get(), path, mount.number);
-      if (detached)
-        left.detached.push_back(path);
-      else
-        left.kept.push_back(path + ": " + detached.error().what);
-    }
-    if (left.kept.empty()) break;
-  }
-  return left;
-}
-
-namespace {
-
 // A killed process has its descriptors for a moment.
 constexpr int k_looks = 20;
 constexpr int k_looks_at_hidden = 4;
@@ -149,12 +34,6 @@ constexpr std::chrono::milliseconds k_pause{50};
 constexpr std::chrono::seconds k_limit{5};
 constexpr std::size_t k_most_status = 16 * 1024;
 constexpr std::size_t k_most_maps = 16 << 20;
-
-std::string target_of(const std::string& link) {
-  char path[PATH_MAX];
-  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
-  return size <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(size));
-}
 
 // Compares the real or the effective one: /proc shows processes that cannot be traced as root's.
 bool is_of(const std::string& process, std::uint32_t uid) {
@@ -171,7 +50,7 @@ bool is_of(const std::string& process, std::uint32_t uid) {
 // Whether the program of a process is root's, and has that name. A user's program of that name can
 // be on a file system that does not answer: it is not asked.
 bool runs_roots(const std::string& process, std::string_view name) {
-  if (!target_of(process + "/exe").ends_with(name)) return false;
+  if (!link_text(AT_FDCWD, process + "/exe").ends_with(name)) return false;
   struct statx info {};
   return ::statx(AT_FDCWD, (process + "/exe").c_str(), AT_STATX_DONT_SYNC, STATX_UID, &info) == 0 &&
          info.stx_uid == 0;
@@ -250,7 +129,7 @@ struct Open {
 };
 
 void add_link(const KeptTree& tree, const std::string& link, Open& open) {
-  if ((target_of(link) + "/").starts_with(tree.below)) open.is_below = true;
+  if ((link_text(AT_FDCWD, link) + "/").starts_with(tree.below)) open.is_below = true;
   struct statx info {};
   if (::statx(AT_FDCWD, link.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &info) ==
           0 &&
@@ -292,7 +171,7 @@ bool counts_any(std::string_view fdinfo, std::string_view key) {
 // Messages that no process has received can have descriptors in them (unix(7)), and io_uring can
 // have files that it alone has open.
 void add_hidden(const std::string& process, std::string_view number, Open& open) {
-  const std::string target = target_of((process + "/fd/").append(number));
+  const std::string target = link_text(AT_FDCWD, (process + "/fd/").append(number));
   const bool is_socket = target.starts_with("socket:");
   if (!is_socket && target != "anon_inode:[io_uring]") return;
   const auto text = read_file(AT_FDCWD, (process + "/fdinfo/").append(number), k_most_maps);
@@ -302,7 +181,8 @@ void add_hidden(const std::string& process, std::string_view number, Open& open)
 
 // A user can mount the tree elsewhere, in a name space of their own, and then needs nothing open.
 bool has_mounted(const std::string& process, const KeptTree& tree) {
-  if (tree.below_on_disk.empty() || target_of(process + "/ns/mnt") == tree.mounts) return false;
+  if (tree.below_on_disk.empty() || link_text(AT_FDCWD, process + "/ns/mnt") == tree.mounts)
+    return false;
   const auto text = read_file(AT_FDCWD, process + "/mountinfo", k_most_maps);
   std::string_view rest = text ? std::string_view(*text) : std::string_view();
   while (!rest.empty()) {
@@ -403,7 +283,8 @@ std::vector<int> kill_all(const std::string& directory, std::uint32_t uid) {
   const auto opened = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
   struct stat info {};
   if (uid == 0 || !opened || ::fstat(opened->get(), &info) != 0) return killed;
-  KeptTree tree{path_of(opened->get()) + "/", info.st_dev, {}, {}, target_of("/proc/self/ns/mnt")};
+  KeptTree tree{
+      path_of(opened->get()) + "/", info.st_dev, {}, {}, link_text(AT_FDCWD, "/proc/self/ns/mnt")};
   find_on_disk(tree, opened->get());
   Hiding hiding;
   for (int look = 0; look < k_looks; ++look) {

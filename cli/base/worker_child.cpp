@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 
 #include "common/build_info.hpp"
@@ -83,10 +82,8 @@ Status become_worker(const std::string& program, pid_t parent) {
 }  // namespace
 
 std::string worker_program() {
-  char own[PATH_MAX];
-  const ssize_t length = ::readlink("/proc/self/exe", own, sizeof own);
-  if (length > 0) {
-    std::string place(own, static_cast<std::size_t>(length));
+  std::string place = link_text(AT_FDCWD, "/proc/self/exe");
+  if (!place.empty()) {
     for (int up = 0; up < 2; ++up) place.resize(std::min(place.rfind('/'), place.size()));
     place += "/libexec/nodestage/nodestage-worker";
     if (::access(place.c_str(), X_OK) == 0) return place;

@@ -46,10 +46,6 @@ constexpr int k_cache_json_version = 1;
 constexpr std::size_t k_source_width = 40;
 constexpr std::size_t k_left_columns = 3;
 
-std::string counted(std::uint64_t count, const char* one) {
-  return human_count(count) + " " + one + (count == 1 ? "" : "s");
-}
-
 // In the largest unit of which there are two: "90 s", "3 min", "5 h", "2 days". A clock that was
 // set back gives 0.
 std::string age(std::uint64_t moment, std::uint64_t now) {
@@ -81,7 +77,7 @@ std::vector<std::string> cells_of(const CacheRows& rows, const CacheRow& row, Ca
                                     job_name(row.job, row.array_job, row.array_task),
                                     age(row.made_at, now),
                                     age(row.used_at, now) + " ago",
-                                    row.jobs == 0 ? "-" : counted(row.jobs, "job"),
+                                    row.jobs == 0 ? "-" : counted(row.jobs, "job", "jobs"),
                                     human_count(row.hits)};
   if (owners == CacheOwners::name) cells.insert(cells.begin() + 1, printable(row.user));
   return cells;
@@ -142,11 +138,11 @@ std::string cache_json(const CacheRows& rows) {
 
 std::string drop_line(const CacheRow& row, const std::string& name) {
   const std::string item = printable(name) + " (" + printable(row.source) + ", " +
-                           human_bytes(row.bytes) + ", " + counted(row.files, "file") + ")";
+                           human_bytes(row.bytes) + ", " + counted(row.files, "file", "files") +
+                           ")";
   if (!row.fault.empty()) return item + " stays: " + printable(row.fault) + "\n";
   if (row.jobs == 0) return "removed " + item + "\n";
-  return item + " stays, because " + counted(row.jobs, "job") +
-         (row.jobs == 1 ? " uses it\n" : " use it\n");
+  return item + " stays, because " + counted(row.jobs, "job uses it\n", "jobs use it\n");
 }
 
 namespace {

@@ -33,8 +33,7 @@ std::string next_try_text(const HeldRow& row) {
 
 std::string size_text(const HeldRow& row) {
   if (row.is_measured == 0) return "size not known";
-  return human_bytes(row.bytes) + " in " + human_count(row.inodes) +
-         (row.inodes == 1 ? " file" : " files and directories");
+  return human_bytes(row.bytes) + " in " + counted(row.inodes, "file", "files and directories");
 }
 
 void print(const HeldRow& row) {

@@ -202,9 +202,9 @@ class Packing {
 
   [[nodiscard]] std::string summary() const {
     const ItemRecord record = record_of(status_.get());
-    std::string text = human_count(record.files) + (record.files == 1 ? " file, " : " files, ") +
-                       human_bytes(record.bytes_read) + " in " + human_bytes(writer_->written()) +
-                       ", " + human_duration(watch_.elapsed_ms());
+    std::string text = counted(record.files, "file, ", "files, ") + human_bytes(record.bytes_read) +
+                       " in " + human_bytes(writer_->written()) + ", " +
+                       human_duration(watch_.elapsed_ms());
     for (const std::string& note :
          {field_text(record.note), out_links_.note(links_, "--dereference", record.bytes_read)})
       if (!note.empty()) text += "; " + note;

@@ -172,8 +172,7 @@ std::string what_text(const PlanItem& item) {
   const std::string bytes = surely(item.bytes, human_bytes(item.bytes.value));
   const bool is_same = item.bytes.value == item.source_bytes.value && item.what != "directory";
   return text + (is_same ? "" : ", " + bytes + " of data") + ", " +
-         surely(item.files,
-                human_count(item.files.value) + (item.files.value == 1 ? " file" : " files"));
+         surely(item.files, counted(item.files.value, "file", "files"));
 }
 
 std::string space_text(const Amount& need) {
@@ -198,8 +197,7 @@ std::string memory_text(const Amount& need, const MemoryHere& here) {
 }
 
 std::string walk_text(const PlanItem& item) {
-  return human_count(item.walk_entries) + (item.walk_entries == 1 ? " entry" : " entries") +
-         " looked at in " +
+  return counted(item.walk_entries, "entry", "entries") + " looked at in " +
          human_duration(static_cast<std::uint64_t>(std::llround(item.walk_seconds * 1000))) +
          " on this host now: each job does that, and where the node has it no file is read";
 }

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -78,12 +77,6 @@ void count_entry(const FTSENT& entry, Seen& seen, std::vector<char>& block) {
   seen.read_time += Clock::now() - begun;
 }
 
-std::string text_of_link(const FTSENT& entry) {
-  char text[PATH_MAX];
-  const ssize_t size = ::readlink(entry.fts_accpath, text, sizeof text);
-  return size < 0 ? "" : std::string(text, static_cast<std::size_t>(size));
-}
-
 class Walk {
  public:
   Walk(const DirectoryLook& look, Seen& seen) : look_(look), seen_(seen) {}
@@ -132,7 +125,7 @@ class Walk {
   bool look_at_link(FTS* tree, FTSENT& entry) {
     if (entry.fts_info != FTS_SL) return false;
     const auto depth = static_cast<std::size_t>(entry.fts_level - top_of(entry));
-    if (!leads_out(text_of_link(entry), depth)) return false;
+    if (!leads_out(link_text(AT_FDCWD, entry.fts_accpath), depth)) return false;
     is_followed_ = look_.links == LinksOut::followed && ::fts_set(tree, &entry, FTS_FOLLOW) == 0;
     if (!is_followed_) add_kept(entry);
     return is_followed_;
@@ -150,7 +143,7 @@ class Walk {
   void add_kept(const FTSENT& entry) {
     const std::string_view path = entry.fts_path;
     seen_.out_links.add_kept(std::string(path.substr(std::min(root_size_, path.size()))),
-                             text_of_link(entry));
+                             link_text(AT_FDCWD, entry.fts_accpath));
   }
 
   void add_unreadable(const FTSENT& entry) {
@@ -178,8 +171,8 @@ void set_time(const Seen& seen, unsigned threads, PlanItem& plan) {
   const double times = std::max(seen.read_bytes == 0 ? 1 : by_bytes, by_files);
   plan.seconds = std::max(plan.seconds, 0.0) + spent * times / threads;
   plan.time = about_seconds(plan.seconds) + (seen.is_whole ? "" : " at least") + ", as the first " +
-              human_count(seen.read_files) + (seen.read_files == 1 ? " file" : " files") +
-              " took " + human_duration(static_cast<std::uint64_t>(spent * 1000)) +
+              counted(seen.read_files, "file", "files") + " took " +
+              human_duration(static_cast<std::uint64_t>(spent * 1000)) +
               " to read one by one on this host now";
 }
 

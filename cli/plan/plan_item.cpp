@@ -33,8 +33,7 @@ std::string pack_line(const std::string& source) {
 std::string one_thread(const std::string& why) { return "by one thread: " + why; }
 
 std::string many_threads(unsigned threads, const std::string& why) {
-  return "in parallel, by " + human_count(threads) + (threads == 1 ? " thread" : " threads") +
-         ": " + why;
+  return "in parallel, by " + counted(threads, "thread", "threads") + ": " + why;
 }
 
 // Adds how an archive is read, and advice for a faster format.

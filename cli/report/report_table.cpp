@@ -61,7 +61,7 @@ Origin origin_of(const std::vector<NodeReport>& run) {
 std::string origin_text(const std::vector<NodeReport>& run) {
   if (!has_origin(run)) return "";
   const Origin origin = origin_of(run);
-  const std::string nodes = human_count(origin.nodes) + (origin.nodes == 1 ? " node" : " nodes");
+  const std::string nodes = counted(origin.nodes, "node", "nodes");
   const std::string read = "read from the file system: " + human_bytes(origin.from_storage);
   if (origin.from_nodes == 0) return read + " by " + nodes + "; nothing came from other nodes";
   return read + " of the " + human_bytes(sum(origin.from_storage, origin.from_nodes)) + " that " +
@@ -144,9 +144,8 @@ std::string push_text(const NodeReport& report, const ReportPush& push) {
   };
   const std::string when = " at +" + passed(report.times.begun, push.ended);
   if (push.has_failed) return "the delivery failed" + when;
-  return "delivered" + when + ": " + human_count(push.files) +
-         (push.files == 1 ? " file, " : " files, ") + human_bytes(push.bytes_written) + " in " +
-         passed(push.begun, push.ended);
+  return "delivered" + when + ": " + counted(push.files, "file", "files") + ", " +
+         human_bytes(push.bytes_written) + " in " + passed(push.begun, push.ended);
 }
 
 std::string pushes_text(const NodeReport& report) {

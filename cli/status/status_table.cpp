@@ -279,8 +279,8 @@ std::string states_of(const std::vector<const JobStatus*>& nodes) {
   for (const JobStatus* status : nodes) ++counts[printable(status->row.state)];
   std::string text;
   for (const auto& [state, count] : counts) {
-    text += (text.empty() ? "" : ", ") + state + " on " + human_count(count) +
-            (text.empty() ? (count == 1 ? " node" : " nodes") : "");
+    text += (text.empty() ? "" : ", ") + state + " on " +
+            (text.empty() ? counted(count, "node", "nodes") : human_count(count));
   }
   return text;
 }

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
 
 namespace nodestage {
 namespace {
@@ -21,23 +22,14 @@ Result<std::map<std::string, CgroupMount>> cgroup_mounts(const std::string& proc
   TRY_ASSIGN(const std::string mountinfo,
              read_file(AT_FDCWD, proc + "/self/mountinfo", k_max_cgroup_bytes));
   std::map<std::string, CgroupMount> mounts;
-  std::istringstream lines(mountinfo);
-  for (std::string line; std::getline(lines, line);) {
-    // proc(5): id parent major:minor root point options [tags] - type source super-options
-    const std::size_t dash = line.find(" - ");
-    if (dash == std::string::npos) continue;
-    std::istringstream before(line.substr(0, dash));
-    std::istringstream after(line.substr(dash + 3));
-    std::string skip;
-    CgroupMount mount;
-    std::string type;
-    std::string options;
-    before >> skip >> skip >> skip >> mount.root >> mount.point;
-    after >> type >> skip >> options;
-    if (type == "cgroup2") mounts.emplace("", mount);
-    if (type != "cgroup") continue;
-    std::istringstream names(options);
-    for (std::string name; std::getline(names, name, ',');) mounts.emplace(name, mount);
+  for (std::string_view rest = mountinfo; !rest.empty();) {
+    const auto mount = mount_in(take_field(rest, '\n'));
+    if (!mount) continue;
+    const CgroupMount cgroup{std::string(mount->point), std::string(mount->root)};
+    if (mount->type == "cgroup2") mounts.emplace("", cgroup);
+    if (mount->type != "cgroup") continue;
+    for (std::string_view names = mount->options; !names.empty();)
+      mounts.emplace(take_field(names, ','), cgroup);
   }
   return mounts;
 }

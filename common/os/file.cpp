@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <climits>
 
 namespace nodestage {
 
@@ -13,6 +14,19 @@ bool leads_to_directory(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
+
+bool has_entry(int dir_fd, const std::string& name) {
+  struct stat info {};
+  return ::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+std::string link_text(int dir_fd, const std::string& path) {
+  char text[PATH_MAX];
+  const ssize_t size = ::readlinkat(dir_fd, path.c_str(), text, sizeof text);
+  return size <= 0 ? std::string() : std::string(text, static_cast<std::size_t>(size));
+}
+
+std::string path_of(int fd) { return link_text(AT_FDCWD, "/proc/self/fd/" + std::to_string(fd)); }
 
 Result<Fd> open_at(int dir_fd, const std::string& path, int flags, unsigned mode) {
   int fd = 0;

@@ -57,6 +57,12 @@ inline constexpr int k_open_source = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 
 // Returns whether there is a directory, or a link to one.
 bool leads_to_directory(const std::string& path);
+// Returns whether there is an entry of that name, whatever it is. dir_fd may be AT_FDCWD.
+bool has_entry(int dir_fd, const std::string& name);
+// Returns the text of a symbolic link, or "" for anything else. dir_fd may be AT_FDCWD.
+std::string link_text(int dir_fd, const std::string& path);
+// Returns the path of an open file, as the kernel knows it now; "" if it has none.
+std::string path_of(int fd);
 
 // Opens with O_CLOEXEC. A fault's `what` starts with the path. dir_fd may be AT_FDCWD.
 Result<Fd> open_at(int dir_fd, const std::string& path, int flags, unsigned mode = 0);

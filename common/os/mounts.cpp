@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "common/os/file.hpp"
 
@@ -38,6 +39,20 @@ bool is_noexec(int fd) {
 
 Result<std::string> read_mountinfo() {
   return read_file(AT_FDCWD, "/proc/self/mountinfo", k_max_mountinfo);
+}
+
+// Blanks, newlines and backslashes are octal there.
+std::string unescaped(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned code = 0;
+    const char* const digits = text.data() + i + 1;
+    const bool is_code = text[i] == '\\' && text.size() - i > 3 &&
+                         std::from_chars(digits, digits + 3, code, 8).ptr == digits + 3;
+    plain += is_code ? static_cast<char>(code) : text[i];
+    if (is_code) i += 3;
+  }
+  return plain;
 }
 
 std::optional<Mount> mount_in(std::string_view line) {

@@ -31,6 +31,9 @@ struct Mount {
   std::string_view device;   // or what else is mounted: "/dev/sda1", "server:/export"
 };
 
+// Returns a path of mountinfo in plain bytes.
+std::string unescaped(std::string_view text);
+
 // Returns what a line of mountinfo says.
 std::optional<Mount> mount_in(std::string_view line);
 std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view number);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/os/wall_clock.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/text/did_you_mean.hpp"
 #include "common/text/glob_text.hpp"
@@ -259,7 +260,7 @@ Result<unsigned> read_seconds(const KeyText& entry, unsigned least, unsigned mos
   const auto seconds = parse_duration(entry.value);
   if (seconds && *seconds >= least && *seconds <= most) return static_cast<unsigned>(*seconds);
   return Error{EINVAL, entry.text() + ": a time from " + std::to_string(least) + " second to " +
-                           std::to_string(most / 86'400) +
+                           std::to_string(most / k_day_s) +
                            " days is needed, such as 900, 90s, 15m, 1h or 2d"};
 }
 

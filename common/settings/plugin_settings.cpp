@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "common/os/wall_clock.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
@@ -16,14 +17,13 @@ struct SecondsSetting {
   std::uint32_t most;
 };
 
-constexpr std::uint32_t k_day = 86400;
 constexpr SecondsSetting k_seconds[] = {
     {"begin_wait", &PluginSettings::begin_wait, 0, 600},
-    {"daemon_wait", &PluginSettings::daemon_wait, 0, k_day},
-    {"stage_wait", &PluginSettings::stage_wait, 1, 30 * k_day},
-    {"epilog_wait", &PluginSettings::epilog_wait, 1, k_day},
-    {"progress", &PluginSettings::progress, 1, k_day},
-    {"results_wait", &PluginSettings::results_wait, 0, k_day},
+    {"daemon_wait", &PluginSettings::daemon_wait, 0, k_day_s},
+    {"stage_wait", &PluginSettings::stage_wait, 1, 30 * k_day_s},
+    {"epilog_wait", &PluginSettings::epilog_wait, 1, k_day_s},
+    {"progress", &PluginSettings::progress, 1, k_day_s},
+    {"results_wait", &PluginSettings::results_wait, 0, k_day_s},
 };
 
 struct PathSetting {
@@ -115,7 +115,7 @@ std::string set_one(PluginSettings& settings, std::string_view argument) {
 
 std::chrono::seconds epilog_wait_of(const PluginSettings& settings, bool powers_down) {
   if (settings.epilog_wait.count() != 0) return settings.epilog_wait;
-  return std::chrono::seconds(powers_down ? k_day : 900);
+  return std::chrono::seconds(powers_down ? k_day_s : 900);
 }
 
 PluginSettings parse_settings(std::span<char* const> arguments) {

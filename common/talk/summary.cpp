@@ -8,9 +8,7 @@
 namespace nodestage {
 namespace {
 
-std::string count_of(std::uint64_t files) {
-  return human_count(files) + (files == 1 ? " file" : " files");
-}
+std::string count_of(std::uint64_t files) { return counted(files, "file", "files"); }
 
 // Of less, the rate says more of the node than of the copy.
 constexpr std::uint64_t k_least_ms_for_rate = 100;
@@ -18,8 +16,7 @@ constexpr std::uint64_t k_least_bytes_for_rate = std::uint64_t{1} << 20;
 
 std::string sum_of(const ItemRecord& item) {
   return "up to date: " + count_of(item.files_in_all) + ", " + human_bytes(item.bytes_in_all) +
-         " in " + human_count(item.deliveries) +
-         (item.deliveries == 1 ? " delivery" : " deliveries");
+         " in " + counted(item.deliveries, "delivery", "deliveries");
 }
 
 std::string amount(const ItemRecord& item) {

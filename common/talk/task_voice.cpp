@@ -98,7 +98,7 @@ ProgressPrinter::Line ProgressPrinter::staging_parts(const Progress& progress) c
     if (!left.empty()) line.details.push_back(left);
     line.details.push_back(human_bytes(static_cast<std::uint64_t>(bytes_per_second_)) + "/s");
   }
-  line.details.push_back(human_count(progress.files) + (progress.files == 1 ? " file" : " files"));
+  line.details.push_back(counted(progress.files, "file", "files"));
   return line;
 }
 

@@ -54,7 +54,7 @@ std::string printable_within(std::string_view text, std::size_t bytes,
 
 // Returns "n1", "n1 and n2", "n1, n2, n3 and 4 more", of printable names.
 std::string nodes_text(const std::vector<std::string>& nodes);
-// Returns "node n1: CAUSE", or "nodes n1 and n2: CAUSE": a failure as the job's nodes tell it.
+// Returns "node n1: CAUSE", or "nodes n1 and n2: CAUSE": a failure as the job's nodes report it.
 std::string failure_on(const std::vector<std::string>& nodes, const std::string& cause);
 
 }  // namespace nodestage

@@ -284,9 +284,8 @@ bool Areas::is_empty(const std::string& name, int directory_fd, std::uint32_t ui
       }
     }
   };
-  return locks_.make({UserLocks::Kind::other, path_of(name), uid, {directory_fd}, {}, has_entries})
-             ? true
-             : false;
+  return static_cast<bool>(
+      locks_.make({UserLocks::Kind::other, path_of(name), uid, {directory_fd}, {}, has_entries}));
 }
 
 Status Areas::move_to_trash(const std::string& name, std::uint32_t uid, std::uint32_t gid) {

@@ -97,10 +97,12 @@ Ticket handle(const Caller& caller, const PlaceQuery& m) {
 // Of the job, or of the held run, that a message names.
 template <typename T>
 std::optional<std::uint32_t> owner_of(const Jobs& jobs, const T& message) {
-  if constexpr (std::is_same_v<T, Recover>) return jobs.owner_of_held(message);
-  if constexpr (requires { message.job; } && !std::is_same_v<T, Recover>)
+  if constexpr (std::is_same_v<T, Recover>)
+    return jobs.owner_of_held(message);
+  else if constexpr (requires { message.job; })
     return jobs.owner(message.job);
-  return {};  // it names none
+  else
+    return {};  // it names none
 }
 
 template <typename T>

@@ -246,8 +246,8 @@ Waiting::Word Waiting::word_for(const JobRecord& record, WaitScope scope) const 
   return Word::failed;
 }
 
-// What a step is told: on the first node the failure with all nodes that share it, on others
-// nothing of what that one says.
+// What a step prints: on the first node the failure with all nodes that share it, on others nothing
+// of what that one prints.
 std::string Waiting::failure_text(const JobRecord& record, const Waiter& waiter) const {
   const std::string& told = record.verdict_text;
   const bool is_first = is_on_first_node(record);

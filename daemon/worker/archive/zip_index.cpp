@@ -48,8 +48,8 @@ Error in_parts(const Source& source) {
                "Join the files: zip -s 0 PARTS.zip --out WHOLE.zip");
 }
 
-Result<std::vector<char>> directory_bytes(const Source& source, std::uint64_t offset,
-                                          std::uint64_t size) {
+Result<std::vector<char>> exact_bytes(const Source& source, std::uint64_t offset,
+                                      std::uint64_t size) {
   if (offset > source.size() || size > source.size() - offset || size > k_max_directory) {
     return truncated(source);
   }
@@ -66,7 +66,7 @@ std::string_view directory_text(const std::vector<char>& data) {
 
 Result<bool> starts_at(const Source& source, std::uint64_t offset, std::string_view magic) {
   if (source.size() < magic.size() || offset > source.size() - magic.size()) return false;
-  TRY_ASSIGN(const auto start, directory_bytes(source, offset, magic.size()));
+  TRY_ASSIGN(const auto start, exact_bytes(source, offset, magic.size()));
   return directory_text(start) == magic;
 }
 
@@ -76,7 +76,7 @@ Result<Directory> wide_directory(const Source& source, std::string_view locator,
   const auto stated = little<std::uint64_t>(locator, 8);
   for (const std::uint64_t at : {stated, locator_at - k_wide_end_bytes}) {
     if (at > locator_at || locator_at - at < k_wide_end_bytes) continue;
-    TRY_ASSIGN(const auto record, directory_bytes(source, at, k_wide_end_bytes));
+    TRY_ASSIGN(const auto record, exact_bytes(source, at, k_wide_end_bytes));
     const std::string_view wide = directory_text(record);
     if (!wide.starts_with("PK\6\6"sv)) continue;
     if (little<std::uint32_t>(wide, 16) != 0) return in_parts(source);
@@ -120,7 +120,7 @@ std::optional<End> find_end(std::string_view tail) {
 // The end of the file, which may contain the end record.
 Result<std::vector<char>> read_tail(const Source& source) {
   const std::uint64_t size = std::min<std::uint64_t>(source.size(), k_end_bytes + k_max_comment);
-  return directory_bytes(source, source.size() - size, size);
+  return exact_bytes(source, source.size() - size, size);
 }
 
 Result<Directory> stated_directory(const Source& source) {
@@ -172,7 +172,7 @@ Result<Directory> find_directory(const Source& source) {
 // Data may precede the first member, but not a whole zip, as with `cat a.zip b.zip`.
 Status check_alone(const Source& source, std::uint64_t first) {
   const std::uint64_t size = std::min<std::uint64_t>(first, k_end_bytes + k_max_comment);
-  TRY_ASSIGN(const auto before, directory_bytes(source, first - size, size));
+  TRY_ASSIGN(const auto before, exact_bytes(source, first - size, size));
   const auto end = find_end(directory_text(before));
   if (!end || end->has_junk) return {};
   return fault(0, shown(source.path()) + ": two or more zip archives, one after another",
@@ -260,7 +260,7 @@ Result<ZipIndex> read_zip_index(const Source& source) {
   ZipIndex index;
   index.directory_offset_ = directory.offset + directory.shift;
   index.has_junk_ = directory.has_junk;
-  TRY_ASSIGN(index.directory_, directory_bytes(source, index.directory_offset_, directory.size));
+  TRY_ASSIGN(index.directory_, exact_bytes(source, index.directory_offset_, directory.size));
   TRY(index.list_members(source, directory.shift));
   const std::uint64_t found = index.size();
   if (found != directory.members && (found & 0xffff) != directory.members) {

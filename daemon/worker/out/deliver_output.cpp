@@ -77,8 +77,7 @@ constexpr std::uint64_t k_most_linked_bytes = std::uint64_t{1} << 30;
 std::string kind_text(const OutputSource& source) {
   if (source.kind == Kind::directory) return "directory";
   if (source.kind == Kind::file) return "file";
-  const std::size_t count = source.paths.size();
-  return human_count(count) + (count == 1 ? " match" : " matches");
+  return counted(source.paths.size(), "match", "matches");
 }
 
 constexpr const char* k_archive_at_end =

@@ -127,7 +127,7 @@ bool is_final(const Error& error) {
 std::string growing_note(const NamedCount& growing) {
   const auto count = growing.count();
   if (count == 0) return {};
-  return human_count(count) + (count == 1 ? " file was" : " files were") +
+  return counted(count, "file was", "files were") +
          " being written, and the copy has what was in " + (count == 1 ? "it" : "each") +
          " then: " + shown(growing.first()) + (count == 1 ? "" : " and others");
 }

@@ -5,8 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <climits>
-
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -23,11 +21,6 @@ constexpr const char* k_new_choice = "choice.new";
 constexpr std::size_t k_max_choice_bytes = std::size_t{64} * 1024 * 1024;
 
 std::string choice_name(std::size_t item) { return "choice-" + std::to_string(item); }
-
-bool name_exists(int dir_fd, const std::string& name) {
-  struct stat info {};
-  return ::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
-}
 
 Error place_fault(const std::string& destination, int code) {
   const std::string where = "$SLURM_TMPDIR/" + shown(destination);
@@ -164,7 +157,7 @@ bool Workspace::is_placed(const std::string& destination) {
   if (!placed_.contains(destination)) return false;
   const SplitPath split = split_path(destination);
   const auto parent = open_directory_below(job_fd_, split.parent);
-  return parent && name_exists(parent->get(), std::string(split.name));
+  return parent && has_entry(parent->get(), std::string(split.name));
 }
 
 // Opens the destination's parent, and notes in the ledger that the destination will be made.
@@ -173,7 +166,7 @@ Status Workspace::prepare(const std::string& destination, Fd& parent) {
   auto made = make_directories_below(job_fd_, split.parent, 0755);
   if (!made) return place_fault(destination, made.error().code);
   if (existing_ == Existing::goes) remove_below(made->get(), std::string(split.name));
-  if (name_exists(made->get(), std::string(split.name))) return place_fault(destination, EEXIST);
+  if (has_entry(made->get(), std::string(split.name))) return place_fault(destination, EEXIST);
   parent = std::move(*made);
   const std::lock_guard lock(*mutex_);
   return write_all(ledger_.get(), std::string_view(destination.c_str(), destination.size() + 1));
@@ -198,10 +191,7 @@ Status Workspace::link(const std::string& target, const std::string& destination
 bool Workspace::is_link_to(const std::string& destination, const std::string& target) const {
   const SplitPath split = split_path(destination);
   const auto parent = open_directory_below(job_fd_, split.parent);
-  char text[PATH_MAX];
-  const ssize_t size =
-      parent ? ::readlinkat(parent->get(), std::string(split.name).c_str(), text, sizeof text) : -1;
-  return size > 0 && std::string_view(text, static_cast<std::size_t>(size)) == target;
+  return parent && !target.empty() && link_text(parent->get(), std::string(split.name)) == target;
 }
 
 Status Workspace::protect(const std::string& destination, WriteBits bits) const {

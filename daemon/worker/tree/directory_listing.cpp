@@ -6,7 +6,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <climits>
 #include <cstring>
 
 #include "common/os/file.hpp"
@@ -30,13 +29,6 @@ Status change_mode(int path_fd, mode_t mode) {
   const std::string link = "/proc/self/fd/" + std::to_string(path_fd);
   if (::chmod(link.c_str(), mode) == 0) return {};
   return system_error("chmod");
-}
-
-std::string path_of(int fd) {
-  char path[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
-  return size <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(size));
 }
 
 Status DirStack::push(Fd child) {

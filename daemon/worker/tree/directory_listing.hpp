@@ -25,9 +25,6 @@ Result<Fd> open_directory_at(int dir_fd, const std::string& name, unsigned long 
 // Changes the mode of the file behind an O_PATH descriptor, without looking up a name.
 Status change_mode(int path_fd, mode_t mode);
 
-// Returns the path of an open file, as the kernel knows it now; "" if it has none.
-std::string path_of(int fd);
-
 class DirStack {
  public:
   // Owns every descriptor; O_PATH is enough. Each must be a child of the one before.

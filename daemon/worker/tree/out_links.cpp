@@ -69,7 +69,7 @@ void UnreadableEntries::look_at(const std::string& path, mode_t mode) {
 std::string UnreadableEntries::note() const {
   const auto count = found_.count();
   if (count == 0) return {};
-  return human_count(count) + (count == 1 ? " entry has" : " entries have") +
+  return counted(count, "entry has", "entries have") +
          " a mode that keeps you from reading, such as " + found_.first();
 }
 

@@ -120,18 +120,6 @@ std::vector<std::string> names_in(int dir_fd, const std::string& path) {
   return names;
 }
 
-// Returns the text of a link, "" for anything else.
-std::string link_text(int dir_fd, const std::string& name) {
-  char text[PATH_MAX];
-  const ssize_t size = ::readlinkat(dir_fd, name.c_str(), text, sizeof text);
-  return size <= 0 ? std::string() : std::string(text, static_cast<std::size_t>(size));
-}
-
-bool exists(int dir_fd, const std::string& name) {
-  struct stat info {};
-  return ::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 // What bin/python leads to: a path outside, or the name of a file in bin.
 std::string end_of_links(int bin_fd, const VenvMove& move, std::string name) {
   for (int i = 0; i < k_max_links; ++i) {
@@ -200,8 +188,9 @@ bool is_program(const std::string& path) {
 }
 
 VenvKind venv_kind(int dir_fd) {
-  if (exists(dir_fd, "pyvenv.cfg")) return VenvKind::venv;
-  return exists(dir_fd, "conda-meta") && exists(dir_fd, "bin") ? VenvKind::conda : VenvKind::none;
+  if (has_entry(dir_fd, "pyvenv.cfg")) return VenvKind::venv;
+  return has_entry(dir_fd, "conda-meta") && has_entry(dir_fd, "bin") ? VenvKind::conda
+                                                                     : VenvKind::none;
 }
 
 Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::string& source,
@@ -213,17 +202,17 @@ Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::stri
   if (venv_kind(dir_fd) == VenvKind::conda) return python;
   const std::string home = venv_setting(text_in(dir_fd, "pyvenv.cfg"), "home");
   const auto bin = open_in(dir_fd, "bin", O_PATH | O_DIRECTORY);
-  if (!bin || (!exists(bin->get(), "python") && !exists(bin->get(), "python3"))) {
+  if (!bin || (!has_entry(bin->get(), "python") && !has_entry(bin->get(), "python3"))) {
     return fault(ENOENT,
                  shown(source) + ": has no bin/python: it is not a complete virtual environment",
                  "Make it again with: python3 -m venv DIR");
   }
-  const std::string name = exists(bin->get(), "python") ? "python" : "python3";
+  const std::string name = has_entry(bin->get(), "python") ? "python" : "python3";
   const std::string end = end_of_links(bin->get(), move, name);
   if (end.starts_with('/')) {
     if (!is_program(end)) return no_interpreter(source, end, node);
     python.path = end;
-  } else if (!exists(bin->get(), end)) {
+  } else if (!has_entry(bin->get(), end)) {
     return no_interpreter(source, "bin/" + end, node);
   } else {
     python.path = python_at_home(home, python.version);

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -207,10 +206,8 @@ Status VenvRelocation::step(const TreeWalk& walk, const WalkStep& step) {
 }
 
 Status VenvRelocation::link(const WalkStep& step, const std::string& path) {
-  char text[PATH_MAX];
-  const ssize_t size = ::readlinkat(step.dir_fd, step.name.c_str(), text, sizeof text);
-  if (size <= 0) return {};
-  const std::string target(text, static_cast<std::size_t>(size));
+  const std::string target = link_text(step.dir_fd, step.name);
+  if (target.empty()) return {};
   std::string to = move_.moved(target);
   const std::string parent(split_path(path).parent);
   if (to.empty() && !target.starts_with('/') && !joined(parent, target)) {
