@@ -181,9 +181,9 @@ class UserMounts {
 
 // What the tasks of the job could not tell the daemon when it was away. The answer to a wait may
 // not come, and is not needed.
-void tell_untold(const PluginSettings& settings, std::uint32_t job, Deadline reach,
-                 Deadline limit) {
-  for (const std::string& packet : untold(settings.runtime_dir, job)) {
+void send_pending(const PluginSettings& settings, std::uint32_t job, Deadline reach,
+                  Deadline limit) {
+  for (const std::string& packet : pending(settings.runtime_dir, job)) {
     const auto message = decode_message(packet);
     if (!message) continue;
     const Deadline answer = std::min(limit, std::max(reach, Clock::now() + k_place_wait));
@@ -202,7 +202,7 @@ void end_job(const PluginSettings& settings, End end) {
   end.limit_s = static_cast<std::uint32_t>(
       std::max(left - k_answer_reserve, std::chrono::seconds(1)).count());
   const Deadline reach = std::min(Clock::now() + settings.begin_wait, start + limit);
-  tell_untold(settings, end.job, reach, start + limit);
+  send_pending(settings, end.job, reach, start + limit);
   const auto reply = ask_daemon(settings.socket, end, reach, start + limit);
   mounts.detach_over_job_directories();
   mounts.detach_where_unwanted();

@@ -14,10 +14,10 @@ std::string marker_path(const std::string& runtime_dir, std::uint32_t job) {
   return runtime_dir + "/jobs/" + std::to_string(job);
 }
 
-constexpr std::size_t k_max_untold_bytes = std::size_t{64} * 1024;
+constexpr std::size_t k_max_pending_bytes = std::size_t{64} * 1024;
 
-std::string untold_path(const std::string& runtime_dir, std::uint32_t job) {
-  return marker_path(runtime_dir, job) + ".untold";
+std::string pending_path(const std::string& runtime_dir, std::uint32_t job) {
+  return marker_path(runtime_dir, job) + ".pending";
 }
 
 // Users find what is theirs by its name and list nothing: who reads a directory into memory of a
@@ -68,7 +68,7 @@ Status write_marker(const std::string& runtime_dir, std::uint32_t job, std::stri
   // An earlier release let everybody list it.
   if (::fchmod(jobs.get(), k_passage) != 0) return system_error(runtime_dir + "/jobs");
   const std::string name = std::to_string(job);
-  ::unlinkat(jobs.get(), (name + ".untold").c_str(), 0);  // of an earlier run
+  ::unlinkat(jobs.get(), (name + ".pending").c_str(), 0);  // of an earlier run
   TRY(replace_file(jobs.get(), name, message.substr(0, k_max_marker_bytes), 0644));
   if (::fchmodat(jobs.get(), name.c_str(), 0644, 0) != 0) return system_error(name);
   return {};
@@ -76,25 +76,25 @@ Status write_marker(const std::string& runtime_dir, std::uint32_t job, std::stri
 
 void remove_marker(const std::string& runtime_dir, std::uint32_t job) {
   ::unlink(marker_path(runtime_dir, job).c_str());
-  ::unlink(untold_path(runtime_dir, job).c_str());
+  ::unlink(pending_path(runtime_dir, job).c_str());
 }
 
 // Several slurmstepds may append at a time.
-Status keep_untold(const std::string& runtime_dir, std::uint32_t job, std::string_view message) {
-  const std::string path = untold_path(runtime_dir, job);
+Status keep_pending(const std::string& runtime_dir, std::uint32_t job, std::string_view message) {
+  const std::string path = pending_path(runtime_dir, job);
   const std::string line = hex_digits(message) + "\n";
-  const auto kept = read_file(AT_FDCWD, path, k_max_untold_bytes);
+  const auto kept = read_file(AT_FDCWD, path, k_max_pending_bytes);
   if (!kept && kept.error().code != ENOENT) return kept.error();
   if (kept && kept->find(line) != std::string::npos) return {};
-  if (kept && kept->size() + line.size() > k_max_untold_bytes) return Error{EFBIG, path};
+  if (kept && kept->size() + line.size() > k_max_pending_bytes) return Error{EFBIG, path};
   constexpr int k_append = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW;
   TRY_ASSIGN(const Fd file, open_at(AT_FDCWD, path, k_append, 0600));
   return write_all(file.get(), std::string_view(line));
 }
 
-std::vector<std::string> untold(const std::string& runtime_dir, std::uint32_t job) {
+std::vector<std::string> pending(const std::string& runtime_dir, std::uint32_t job) {
   std::vector<std::string> messages;
-  const auto kept = read_file(AT_FDCWD, untold_path(runtime_dir, job), k_max_untold_bytes);
+  const auto kept = read_file(AT_FDCWD, pending_path(runtime_dir, job), k_max_pending_bytes);
   std::string_view left = kept ? std::string_view(*kept) : std::string_view();
   for (std::size_t end = left.find('\n'); end != std::string_view::npos; end = left.find('\n')) {
     if (auto message = bytes_of_hex(left.substr(0, end))) messages.push_back(std::move(*message));

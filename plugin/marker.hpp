@@ -5,9 +5,9 @@
 //   absent   the job does not stage: no hook does anything
 //   empty    the daemon knows the job, or has not answered yet: ask it
 //   text     the daemon could not be informed; the text says why and what to do, for the user
-// RUNTIME_DIR/jobs/JOBID.untold has what the job's tasks could not tell the daemon, which was away:
-// a message in each line, as hexadecimal digits (common/wire/protocol.hpp). The epilog tells it.
-// RUNTIME_DIR/every-job exists if every job gets a job directory, with or without a request.
+// RUNTIME_DIR/jobs/JOBID.pending has what the job's tasks could not tell the daemon, which was
+// away: a message in each line, as hexadecimal digits (common/wire/protocol.hpp). The epilog tells
+// it. RUNTIME_DIR/every-job exists if every job gets a job directory, with or without a request.
 #pragma once
 
 #include <cstddef>
@@ -38,14 +38,14 @@ Marker read_marker(const std::string& runtime_dir, std::uint32_t job);
 // the caller (root, except in tests) owns or can write to.
 Status write_marker(const std::string& runtime_dir, std::uint32_t job, std::string_view message);
 
-// And what is untold.
+// And what is pending.
 void remove_marker(const std::string& runtime_dir, std::uint32_t job);
 
 // Keeps a message for the epilog; one that is kept already is not kept twice. Needs the directory
 // of a marker, and root.
-Status keep_untold(const std::string& runtime_dir, std::uint32_t job, std::string_view message);
+Status keep_pending(const std::string& runtime_dir, std::uint32_t job, std::string_view message);
 // Returns the messages that were kept, in their order.
-std::vector<std::string> untold(const std::string& runtime_dir, std::uint32_t job);
+std::vector<std::string> pending(const std::string& runtime_dir, std::uint32_t job);
 
 // Identifies a marker, to distinguish it from that of a later run of the job; 0 if there is none.
 std::uint64_t marker_number(const std::string& runtime_dir, std::uint32_t job);

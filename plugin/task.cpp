@@ -300,7 +300,7 @@ int task_exit(spank_t spank, const PluginSettings& settings) {
           "the epilog reports it",
           job, printable(reply.error().what).c_str());
     }
-    if (const Status kept = keep_untold(settings.runtime_dir, job, encode_message(message)); !kept)
+    if (const Status kept = keep_pending(settings.runtime_dir, job, encode_message(message)); !kept)
       slurm_info("nodestage: job %u: the end of a task cannot be kept for the epilog: %s", job,
                  printable(kept.error().text()).c_str());
   };

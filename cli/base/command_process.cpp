@@ -69,7 +69,7 @@ int become(const std::vector<std::string>& words, const std::vector<VariableChan
   }
   std::vector<std::string> copies = words;
   const auto argv = exec_texts(copies);
-  signals.give_back();
+  signals.restore_in_child();
   ::execvp(argv[0], argv.data());
   return errno;
 }

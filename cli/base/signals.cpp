@@ -46,7 +46,7 @@ Result<Signals> Signals::open() {
 }
 
 Signals::~Signals() {
-  if (fd_) give_back();
+  if (fd_) restore_in_child();
 }
 
 std::optional<int> Signals::next(std::chrono::milliseconds patience) {
@@ -68,7 +68,7 @@ bool Signals::is_repeated(int signal) {
   return false;
 }
 
-void Signals::give_back() const {
+void Signals::restore_in_child() const {
   ::sigaction(SIGPIPE, &pipe_before_, nullptr);
   ::sigprocmask(SIG_SETMASK, &before_, nullptr);
 }

@@ -32,7 +32,7 @@ class Signals {
   std::optional<int> next(std::chrono::milliseconds patience);
 
   // Restores, in a forked child, the signal handling from before open().
-  void give_back() const;
+  void restore_in_child() const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -233,11 +233,11 @@ std::vector<Finding> judge_keep_free(const LocalDisk& disk, const Config::Cache&
                   "Free space there, or set a lower cache.keep_free (nodestaged.toml).")};
 }
 
-MemoryPlace memory_place(const std::string& path) {
+MemoryLocation memory_place(const std::string& path) {
   struct stat top {};
   struct stat ours {};
   struct statfs file_system {};
-  MemoryPlace place;
+  MemoryLocation place;
   place.is_there = ::stat(path.c_str(), &top) == 0 && S_ISDIR(top.st_mode) &&
                    ::statfs(path.c_str(), &file_system) == 0;
   place.type = static_cast<std::uint64_t>(file_system.f_type);
@@ -246,7 +246,7 @@ MemoryPlace memory_place(const std::string& path) {
   return place;
 }
 
-std::vector<Finding> judge_memory(const std::string& path, const MemoryPlace& place,
+std::vector<Finding> judge_memory(const std::string& path, const MemoryLocation& place,
                                   std::string_view logind) {
   if (path.empty()) return {};
   std::string fault;

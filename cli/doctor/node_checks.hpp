@@ -56,19 +56,19 @@ Finding judge_cache_directory(const CacheDirectory& directory);
 std::vector<Finding> judge_keep_free(const LocalDisk& disk, const Config::Cache& settings);
 
 // What is at memory.path.
-struct MemoryPlace {
+struct MemoryLocation {
   bool is_there = false;  // the rest counts only then
   std::uint64_t type = 0;
   bool is_changed_by_root_only = false;
   std::uint32_t uid = 0;  // of .nodestage-memory in it; 0 where nothing has that name
 };
 
-MemoryPlace memory_place(const std::string& path);
+MemoryLocation memory_place(const std::string& path);
 
 // Judges where datasets with in=memory lie. logind: what `loginctl show-session
 // --property=RemoveIPC` prints, empty where logind does not run. Nothing to say where in=memory is
 // refused by the settings.
-std::vector<Finding> judge_memory(const std::string& path, const MemoryPlace& place,
+std::vector<Finding> judge_memory(const std::string& path, const MemoryLocation& place,
                                   std::string_view logind);
 
 // The ports on which a job's relay process can listen.

@@ -32,18 +32,18 @@
 
 namespace nodestage {
 
-Result<OutputPlace> open_place(const std::string& output) {
+Result<OutputLocation> open_place(const std::string& output) {
   const std::size_t slash = output.rfind('/');
   const std::string parent = slash == std::string::npos ? "."
                              : slash == 0               ? "/"
                                                         : output.substr(0, slash);
   TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY));
-  return OutputPlace{std::move(directory), output.substr(slash + 1)};  // npos + 1 is 0
+  return OutputLocation{std::move(directory), output.substr(slash + 1)};  // npos + 1 is 0
 }
 
 PendingNames pack_names() { return {".nodestage-pack-" + std::to_string(::getpid()) + "-"}; }
 
-Status put_in_place(Fd file, const PendingName& pending, const OutputPlace& place,
+Status put_in_place(Fd file, const PendingName& pending, const OutputLocation& place,
                     Overwrite overwrite) {
   if (::fsync(file.get()) != 0) return system_error("cannot write the file");
   TRY(close_checked(std::move(file)));
@@ -267,7 +267,7 @@ std::string advice(int code) {
 }
 
 int make(const PackArguments& arguments, FrameForm form, std::optional<std::int64_t> mtime,
-         Fd directory, const OutputPlace& place) {
+         Fd directory, const OutputLocation& place) {
   auto signals = Signals::open();
   if (!signals) return fault(signals.error().text(), "Try again.");
   const PendingName pending(place.directory.get(), pack_names());

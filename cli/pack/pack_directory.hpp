@@ -19,18 +19,18 @@ namespace nodestage {
 // Where a file that `nodestage pack` makes gets its name.
 enum class Overwrite { refuse, replace };
 
-struct OutputPlace {
+struct OutputLocation {
   Fd directory;
   std::string name;
 };
 
-Result<OutputPlace> open_place(const std::string& output);
+Result<OutputLocation> open_place(const std::string& output);
 
 // The temporary names of this process.
 PendingNames pack_names();
 
 // Syncs the file and gives it its name.
-Status put_in_place(Fd file, const PendingName& pending, const OutputPlace& place,
+Status put_in_place(Fd file, const PendingName& pending, const OutputLocation& place,
                     Overwrite overwrite);
 
 // PackWatch: what `nodestage pack` does on its own thread while others work: it shows their

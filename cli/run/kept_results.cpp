@@ -30,13 +30,14 @@ constexpr std::size_t k_most_named = 5;  // for more, the directory as a whole i
 
 // What cannot be looked at counts as a link to elsewhere.
 bool is_elsewhere(const Result<LinkFate>& fate) {
-  return !fate || fate->way == LinkFate::Way::instead || fate->way == LinkFate::Way::loop;
+  return !fate || fate->action == LinkFate::Action::instead ||
+         fate->action == LinkFate::Action::loop;
 }
 
 // Returns whether `path` is or has below it a link to elsewhere in the directory.
 bool leads_elsewhere(const std::string& path, const JobTree& directory, OutputLinks& links) {
   const auto place = directory.find({path, LastLink::keep});
-  if (!place || place->kind != JobPlace::Kind::there || place->path != path) return true;
+  if (!place || place->kind != ResolvedPath::Kind::there || place->path != path) return true;
   if (S_ISLNK(place->info.st_mode)) return true;
   if (!S_ISDIR(place->info.st_mode)) return false;
   auto top = place->open_directory();

@@ -32,14 +32,14 @@ enum class TreeEffect {
 
 // What reads the values (option_parts.cpp).
 struct KeyText;
-struct SubmitPlace;
+struct SubmitContext;
 Result<unsigned> read_count(const KeyText& entry, unsigned least, unsigned most);
 Result<unsigned> read_seconds(const KeyText& entry, unsigned least, unsigned most);
-Result<std::string> read_variable(const std::string& value, const SubmitPlace& place);
-Result<std::string> read_program(const std::string& value, const SubmitPlace& place);
+Result<std::string> read_variable(const std::string& value, const SubmitContext& place);
+Result<std::string> read_program(const std::string& value, const SubmitContext& place);
 // Makes a path absolute by text only: expands "~" and prepends the start directory; keeps "."
 // and double slashes.
-Result<std::string> absolute_path(const std::string& path, const SubmitPlace& place);
+Result<std::string> absolute_path(const std::string& path, const SubmitContext& place);
 Status add_globs(const KeyText& entry, std::vector<std::string>& globs);
 Status add_modules(const KeyText& entry, std::vector<std::string>& modules);
 
@@ -68,7 +68,7 @@ struct NumberForm {
 template <typename Item>
 struct TextForm {
   std::string Item::*member;
-  Result<std::string> (*read)(const std::string& value, const SubmitPlace& place);
+  Result<std::string> (*read)(const std::string& value, const SubmitContext& place);
   const char* completed_as = "";  // by shells; "": they do not know such values
 };
 

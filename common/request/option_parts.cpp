@@ -22,7 +22,7 @@ bool is_name_character(char c) {
 }
 
 // Returns the position of "$NAME" or "${NAME}" at `begin`; nullopt for a plain dollar sign.
-std::optional<TextPlace> variable_at(std::string_view text, std::size_t begin) {
+std::optional<TextRange> variable_at(std::string_view text, std::size_t begin) {
   if (text[begin] != '$') return {};
   std::size_t end = begin + 1;
   const bool is_braced = text.substr(end).starts_with('{');
@@ -30,7 +30,7 @@ std::optional<TextPlace> variable_at(std::string_view text, std::size_t begin) {
   const std::size_t name = end;
   while (end < text.size() && is_name_character(text[end])) ++end;
   if (end == name) return {};
-  return TextPlace{begin, end + (is_braced && text.substr(end).starts_with('}') ? 1 : 0)};
+  return TextRange{begin, end + (is_braced && text.substr(end).starts_with('}') ? 1 : 0)};
 }
 
 // Returns the position after braces that start at `at`; 0: none do.
@@ -51,7 +51,7 @@ Error wrong_form(std::string what, std::string_view example) {
   return Error{EINVAL, std::move(what), "the form is " + std::string(example)};
 }
 
-Result<OptionCut> cut_option(std::string_view text, TextPlace& at, std::string_view example) {
+Result<OptionCut> cut_option(std::string_view text, TextRange& at, std::string_view example) {
   OptionCut cut{{OptionPart{}}, {}};
   OptionPart* part = &cut.paths.back();
   std::size_t braces = 0;  // what is before this is in braces: separators there do not separate
@@ -90,7 +90,7 @@ Result<OptionCut> cut_option(std::string_view text, TextPlace& at, std::string_v
   return cut;
 }
 
-Status check_braces(const OptionPart& part, TextPlace& at) {
+Status check_braces(const OptionPart& part, TextRange& at) {
   at = part.place;
   const auto names = brace_texts(part.text);
   if (!names) return names.error();
@@ -104,7 +104,7 @@ Status check_braces(const OptionPart& part, TextPlace& at) {
   return {};
 }
 
-Result<std::string> absolute_path(const std::string& path, const SubmitPlace& place) {
+Result<std::string> absolute_path(const std::string& path, const SubmitContext& place) {
   if (path.starts_with('/')) return path;
   if (!path.starts_with('~')) {
     return (place.directory == "/" ? "" : place.directory) + "/" + path;
@@ -118,7 +118,7 @@ Result<std::string> absolute_path(const std::string& path, const SubmitPlace& pl
   return home + path.substr(slash);
 }
 
-Status check_variables(const OptionPart& part, std::string_view text, TextPlace& at) {
+Status check_variables(const OptionPart& part, std::string_view text, TextRange& at) {
   at = part.place;
   if (!part.variable) return {};
   at = *part.variable;
@@ -220,7 +220,7 @@ template <typename Item>
 struct SetValue {
   Item& item;
   const KeyText& entry;
-  const SubmitPlace& place;
+  const SubmitContext& place;
 
   Status operator()(const FlagForm<Item>& form) const {
     item.*form.member = true;
@@ -264,12 +264,12 @@ Result<unsigned> read_seconds(const KeyText& entry, unsigned least, unsigned mos
                            " days is needed, such as 900, 90s, 15m, 1h or 2d"};
 }
 
-Result<std::string> read_variable(const std::string& value, const SubmitPlace&) {
+Result<std::string> read_variable(const std::string& value, const SubmitContext&) {
   return variable_name(value);
 }
 
 // "python3.11" and "3.11" are names, which are looked up in PATH, as a shell does.
-Result<std::string> read_program(const std::string& value, const SubmitPlace& place) {
+Result<std::string> read_program(const std::string& value, const SubmitContext& place) {
   const bool is_version = value.find_first_not_of("0123456789.") == std::string::npos;
   const std::string name = is_version ? "python" + value : value;
   if (is_program_name(name)) return name;
@@ -303,7 +303,7 @@ Status add_modules(const KeyText& entry, std::vector<std::string>& modules) {
 std::string key_name(const std::string& text) { return split_key(text).key; }
 
 template <typename Item>
-Status set_key(Item& item, const std::string& text, const SubmitPlace& place) {
+Status set_key(Item& item, const std::string& text, const SubmitContext& place) {
   const KeyText entry = split_key(text);
   for (const auto& row : Option<Item>::keys) {
     if (entry.key != row.name) continue;
@@ -318,8 +318,8 @@ Status set_key(Item& item, const std::string& text, const SubmitPlace& place) {
   return unknown_key<Item>(entry.key);
 }
 
-template Status set_key(DatasetItem&, const std::string&, const SubmitPlace&);
-template Status set_key(OutputItem&, const std::string&, const SubmitPlace&);
-template Status set_key(VenvItem&, const std::string&, const SubmitPlace&);
+template Status set_key(DatasetItem&, const std::string&, const SubmitContext&);
+template Status set_key(OutputItem&, const std::string&, const SubmitContext&);
+template Status set_key(VenvItem&, const std::string&, const SubmitContext&);
 
 }  // namespace nodestage

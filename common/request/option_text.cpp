@@ -89,7 +89,7 @@ struct Window {
 
 // At most k_columns around `place`: the place from its start, then what precedes it, then what
 // follows.
-Window window_around(const std::vector<Cell>& cells, TextPlace place) {
+Window window_around(const std::vector<Cell>& cells, TextRange place) {
   Window window{0, 0};
   while (window.first < cells.size() && cells[window.first].begin < place.begin) ++window.first;
   window.last = window.first;
@@ -106,7 +106,7 @@ Window window_around(const std::vector<Cell>& cells, TextPlace place) {
   return window;
 }
 
-std::string excerpt(std::string_view option, std::string_view text, TextPlace place) {
+std::string excerpt(std::string_view option, std::string_view text, TextRange place) {
   const auto cells = cells_of(text);
   const Window window = window_around(cells, place);
   std::string line = "  --" + std::string(option) + "=";
@@ -125,7 +125,7 @@ std::string excerpt(std::string_view option, std::string_view text, TextPlace pl
 
 }  // namespace
 
-Error marked(std::string_view option, std::string_view text, TextPlace place, const Error& cause) {
+Error marked(std::string_view option, std::string_view text, TextRange place, const Error& cause) {
   return {cause.code, "--" + std::string(option) + ": " + printable(cause.what),
           printable(cause.advice), "\n" + excerpt(option, text, place)};
 }
@@ -135,8 +135,8 @@ namespace {
 // Returns what `read(at)` makes of an option's text; marks `at` in its fault.
 template <typename Read>
 auto read_marked(std::string_view option, std::string_view text, Read read)
-    -> decltype(read(std::declval<TextPlace&>())) {
-  TextPlace at{0, text.size()};
+    -> decltype(read(std::declval<TextRange&>())) {
+  TextRange at{0, text.size()};
   auto item = read(at);
   if (!item) return marked(option, text, at, item.error());
   return item;
@@ -194,7 +194,7 @@ std::string other_destination(const std::string& source, const std::string& path
 }
 
 // `at` is on the destination then.
-Result<std::string> read_destination(const OptionCut& cut, std::string_view text, TextPlace& at) {
+Result<std::string> read_destination(const OptionCut& cut, std::string_view text, TextRange& at) {
   const std::string& source = cut.paths[0].text;
   const std::string& path = cut.paths[1].text;
   const auto below = after_job_directory(path);
@@ -228,11 +228,11 @@ Error no_output_source(const std::string& source, const std::string& target) {
 }
 
 // Longer ones exist, but no call of the system takes them. What a pattern matches may be shorter.
-Status check_length(const std::string& path, const OptionPart& part, TextPlace& at) {
+Status check_length(const std::string& path, const OptionPart& part, TextRange& at) {
   constexpr std::size_t k_most_path = 4095;  // PATH_MAX, with its NUL
   constexpr std::size_t k_most_name = 255;   // NAME_MAX
   if (is_glob(path)) return {};
-  const TextPlace before = std::exchange(at, part.place);
+  const TextRange before = std::exchange(at, part.place);
   if (path.size() > k_most_path)
     return Error{ENAMETOOLONG, "a path of " + human_count(path.size()) +
                                    " bytes is too long: the system takes at most " +
@@ -249,7 +249,7 @@ Status check_length(const std::string& path, const OptionPart& part, TextPlace& 
   return {};
 }
 
-Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place, TextPlace& at) {
+Result<DatasetItem> read_dataset(std::string_view text, const SubmitContext& place, TextRange& at) {
   TRY_ASSIGN(const OptionCut cut, cut_option(text, at, Option<DatasetItem>::example));
   DatasetItem item;
   TRY(check_variables(cut.paths[0], text, at));
@@ -262,8 +262,8 @@ Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place
     TRY_ASSIGN(item.destination, read_destination(cut, text, at));
     TRY(check_length(item.destination, cut.paths[1], at));
   }
-  TextPlace newest;
-  TextPlace storage;
+  TextRange newest;
+  TextRange storage;
   for (const OptionPart& key : cut.keys) {
     at = key.place;
     TRY(set_key(item, key.text, place));
@@ -286,7 +286,7 @@ Result<DatasetItem> read_dataset(std::string_view text, const SubmitPlace& place
   return item;
 }
 
-Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, TextPlace& at) {
+Result<OutputItem> read_output(std::string_view text, const SubmitContext& place, TextRange& at) {
   TRY_ASSIGN(const OptionCut cut, cut_option(text, at, Option<OutputItem>::example));
   at = cut.paths[0].place;
   if (cut.paths.size() != 2 || cut.paths[0].text.empty() || cut.paths[1].text.empty()) {
@@ -321,7 +321,7 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
   const Status written = check_written_archive(archive_suffix(item.target));
   if (!written && archive_suffix(item.source).empty())
     return wrong_form(written.error().what, Option<OutputItem>::example);
-  TextPlace every;
+  TextRange every;
   for (const OptionPart& key : cut.keys) {
     at = key.place;
     TRY(set_key(item, key.text, place));
@@ -338,7 +338,7 @@ Result<OutputItem> read_output(std::string_view text, const SubmitPlace& place, 
   return item;
 }
 
-Result<VenvItem> read_venv(std::string_view text, const SubmitPlace& place, TextPlace& at) {
+Result<VenvItem> read_venv(std::string_view text, const SubmitContext& place, TextRange& at) {
   TRY_ASSIGN(const OptionCut cut, cut_option(text, at, Option<VenvItem>::example));
   VenvItem item;
   TRY(check_variables(cut.paths[0], text, at));
@@ -370,23 +370,23 @@ Result<StageWait> read_wait(std::string_view text) {
 
 }  // namespace
 
-Result<DatasetItem> parse_dataset_option(std::string_view text, const SubmitPlace& place) {
+Result<DatasetItem> parse_dataset_option(std::string_view text, const SubmitContext& place) {
   return read_marked(Option<DatasetItem>::name, text,
-                     [&](TextPlace& at) { return read_dataset(text, place, at); });
+                     [&](TextRange& at) { return read_dataset(text, place, at); });
 }
 
-Result<OutputItem> parse_output_option(std::string_view text, const SubmitPlace& place) {
+Result<OutputItem> parse_output_option(std::string_view text, const SubmitContext& place) {
   return read_marked(Option<OutputItem>::name, text,
-                     [&](TextPlace& at) { return read_output(text, place, at); });
+                     [&](TextRange& at) { return read_output(text, place, at); });
 }
 
-Result<VenvItem> parse_venv_option(std::string_view text, const SubmitPlace& place) {
+Result<VenvItem> parse_venv_option(std::string_view text, const SubmitContext& place) {
   return read_marked(Option<VenvItem>::name, text,
-                     [&](TextPlace& at) { return read_venv(text, place, at); });
+                     [&](TextRange& at) { return read_venv(text, place, at); });
 }
 
 Result<StageWait> parse_wait_option(std::string_view text) {
-  return read_marked("stage-wait", text, [&](TextPlace&) { return read_wait(text); });
+  return read_marked("stage-wait", text, [&](TextRange&) { return read_wait(text); });
 }
 
 }  // namespace nodestage

@@ -29,7 +29,7 @@ namespace nodestage {
 //     --stage-out=results:out,when=sucess
 //                             ^~~~~~~~~~~
 //   the form is --stage-out=SOURCE:TARGET[,key[=value]]..., for example ...
-struct TextPlace {  // bytes [begin, end) of an option's text; if empty, the mark is at `begin`
+struct TextRange {  // bytes [begin, end) of an option's text; if empty, the mark is at `begin`
   std::size_t begin = 0;
   std::size_t end = 0;
 };
@@ -37,18 +37,18 @@ struct TextPlace {  // bytes [begin, end) of an option's text; if empty, the mar
 // `option` is a name such as "stage-out". The error's text() is these three or four lines,
 // printable (common/text/human.hpp), without a final newline. Of a long text only the part around
 // `place` is shown.
-Error marked(std::string_view option, std::string_view text, TextPlace place, const Error& cause);
+Error marked(std::string_view option, std::string_view text, TextRange place, const Error& cause);
 
-struct SubmitPlace {
+struct SubmitContext {
   std::string directory;  // absolute: where relative paths start
   std::string home;       // absolute
 };
 
 // A fault's `what` says what is wrong, gives a correct example, and marks the wrong part of the
 // text.
-Result<DatasetItem> parse_dataset_option(std::string_view text, const SubmitPlace& place);
-Result<OutputItem> parse_output_option(std::string_view text, const SubmitPlace& place);
-Result<VenvItem> parse_venv_option(std::string_view text, const SubmitPlace& place);
+Result<DatasetItem> parse_dataset_option(std::string_view text, const SubmitContext& place);
+Result<OutputItem> parse_output_option(std::string_view text, const SubmitContext& place);
+Result<VenvItem> parse_venv_option(std::string_view text, const SubmitContext& place);
 Result<StageWait> parse_wait_option(std::string_view text);  // all|node|none
 
 }  // namespace nodestage

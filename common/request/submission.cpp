@@ -101,7 +101,7 @@ unsigned current_umask() {
 
 }  // namespace
 
-SubmitPlace submit_place() { return {submit_directory(), home_directory()}; }
+SubmitContext submit_place() { return {submit_directory(), home_directory()}; }
 
 Status add_dataset(StageRequest& request, std::string_view text) {
   TRY_ASSIGN(DatasetItem item, parse_dataset_option(text, submit_place()));

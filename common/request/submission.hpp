@@ -14,7 +14,7 @@
 namespace nodestage {
 
 // The current directory as the user names it (links are not resolved), and the home directory.
-SubmitPlace submit_place();
+SubmitContext submit_place();
 
 // Adds one option's item to the request. Faults as in common/request/option_text.hpp, also for an
 // item that conflicts with earlier ones (check_together), and for "file/" and "a:b" where a file of

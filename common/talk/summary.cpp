@@ -153,7 +153,7 @@ std::vector<std::string> summary_lines(const WorkerStatus& status) {
   return lines_of_message(std::move(lines));
 }
 
-std::vector<std::string> told_lines(const WorkerStatus& status) {
+std::vector<std::string> user_summary(const WorkerStatus& status) {
   std::vector<std::string> lines;
   for (ItemRecord item : status.items) {
     std::istringstream cause(state_of(item) == ItemState::failed ? field_text(item.note) : "");

@@ -26,7 +26,7 @@ std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task
 // earlier deliveries: what its target has of it.
 std::vector<std::string> summary_lines(const WorkerStatus& status);
 // The same for a job's user: why an item failed has as many lines as its cause.
-std::vector<std::string> told_lines(const WorkerStatus& status);
+std::vector<std::string> user_summary(const WorkerStatus& status);
 
 // Returns as many of the lines as one message has room for beside an environment
 // (k_max_message_bytes), and how many more there are.

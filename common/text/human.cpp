@@ -162,6 +162,14 @@ std::string last_part(const std::string& path) {
   return path.substr(0, end + 1).substr(path.rfind('/', end) + 1);
 }
 
+std::string listed(const std::vector<std::string>& names, std::size_t shown, std::size_t width) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), shown); ++i)
+    text += (i == 0 ? "" : ", ") + shortened(printable(names[i]), width);
+  return names.size() <= shown ? text
+                               : text + " and " + human_count(names.size() - shown) + " more";
+}
+
 std::string shortened(std::string_view text, std::size_t width) {
   if (text.size() <= width) return std::string(text);
   const auto is_inside = [text](std::size_t at) {  // of a character

@@ -45,6 +45,9 @@ std::string last_part(const std::string& path);
 // of a text in UTF-8.
 std::string shortened(std::string_view text, std::size_t width);
 
+// Returns "a, b and 3 more": the first `shown` names, printable, each of at most `width` bytes.
+std::string listed(const std::vector<std::string>& names, std::size_t shown, std::size_t width);
+
 // Makes text of others printable and bounded in one step.
 
 // Returns printable() text of at most `bytes` bytes, escapes included; "..." replaces the middle of

@@ -134,7 +134,7 @@ Result<PlayedCredentials> PlayedCredentials::by(const std::string& key_file) {
   if (entry == nullptr) return Error{ENOENT, "there is no user nodestage"};
   made.peer_uid_ = entry->pw_uid;
   if (key_file.empty()) return made;
-  KeyPlaces places;
+  KeyLocations places;
   places.key_file = key_file;
   TRY_ASSIGN(auto keys, read_cluster_keys(places));
   if (keys) made.keys_.emplace(std::move(*keys), wall_ms());

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // "~name" asks the user database, which is not what is tried here.
   const std::string_view text = text_of(data, size);
   if (text.find('~') != std::string_view::npos) return 0;
-  const SubmitPlace place{"/submit/here", "/home/alice"};
+  const SubmitContext place{"/submit/here", "/home/alice"};
   StageRequest request;
   if (auto dataset = parse_dataset_option(text, place)) {
     static_cast<void>(destination_of(*dataset));

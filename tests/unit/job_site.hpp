@@ -178,7 +178,7 @@ struct JobSite {
     }
     slurm.emplace(loop, config);
     jobs.emplace(
-        Jobs::Places{loop, config, areas, journal, workers, trash, peers, *slurm, records, boot});
+        Jobs::Deps{loop, config, areas, journal, workers, trash, peers, *slurm, records, boot});
     jobs->recover();
   }
   // Until everything is durable.

@@ -7,7 +7,7 @@
 
 namespace nodestage {
 
-inline const SubmitPlace k_place{"/work dir", "/home/alice"};
+inline const SubmitContext k_place{"/work dir", "/home/alice"};
 
 inline DatasetItem dataset(std::string_view text) {
   auto item = parse_dataset_option(text, k_place);

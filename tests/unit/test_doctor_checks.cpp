@@ -243,7 +243,7 @@ TEST_CASE("doctor: less free than cache.keep_free is a warning") {
 }
 
 TEST_CASE("the tmpfs of in=memory: one of root's, which nobody else empties") {
-  const MemoryPlace good{true, 0x01021994, true, 0};
+  const MemoryLocation good{true, 0x01021994, true, 0};
   CHECK(judge_memory("", {}, "").empty());
   const auto is_noted = [&good](const std::string& path, const char* logind) {
     const Finding finding = judge_memory(path, good, logind).at(0);
@@ -254,9 +254,9 @@ TEST_CASE("the tmpfs of in=memory: one of root's, which nobody else empties") {
   CHECK(!is_noted("/dev/shm", "RemoveIPC=no\n"));
   CHECK(!is_noted("/var/lib/nodestage_memory", "RemoveIPC=yes\n"));
   CHECK(is_noted("/dev/shm", "RemoveIPC=yes\n"));
-  for (const MemoryPlace& bad :
-       {MemoryPlace{}, MemoryPlace{true, 0xEF53, true, 0}, MemoryPlace{true, 0x01021994, false, 0},
-        MemoryPlace{true, 0x01021994, true, 1000}}) {
+  for (const MemoryLocation& bad :
+       {MemoryLocation{}, MemoryLocation{true, 0xEF53, true, 0},
+        MemoryLocation{true, 0x01021994, false, 0}, MemoryLocation{true, 0x01021994, true, 1000}}) {
     const Finding finding = judge_memory("/dev/shm", bad, "").at(0);
     CHECK(finding.grade == Grade::warning);
     CHECK(finding.what.find("in=memory fail on this node") != std::string::npos);

@@ -12,7 +12,7 @@ constexpr std::uint32_t k_carol = 1003;
 
 // Starts all that wait, one at a time as if all places were free.
 std::vector<std::uint32_t> drain(FairQueue queue, const std::map<std::uint32_t, std::uint32_t>& of,
-                                 UserPlaces places) {
+                                 UserSlots places) {
   std::vector<std::uint32_t> order;
   while (const auto next = queue.next(places, 100)) {
     CHECK(queue.ahead_of(*next, places) == 0);

@@ -179,10 +179,10 @@ TEST_CASE("identify: what must not be kept, and why") {
 TEST_CASE("identify: what was changed lately is known by its bytes, if they are few") {
   OneFile run;
   const std::string by_looks = run.key();
-  CHECK(way_of(by_looks) == ShareWay::looks);
+  CHECK(way_of(by_looks) == ShareIdentity::looks);
   run.order.cache_min_age_s = 60;
   const std::string key = run.valid_key();
-  CHECK(way_of(key) == ShareWay::bytes);
+  CHECK(way_of(key) == ShareIdentity::bytes);
   CHECK_FALSE(run.has_flag(k_item_unsettled));
   SUBCASE("which file it is does not count") {
     REQUIRE(run.in_data("cp -p t.tar u && mv u t.tar") == 0);
@@ -265,7 +265,7 @@ TEST_CASE("a file system without a number has that of what is mounted") {
 TEST_CASE("identify: the site says how long a source must have been as it is") {
   OneFile run;
   run.order.cache_min_age_s = 0;
-  CHECK(way_of(run.key()) == ShareWay::looks);
+  CHECK(way_of(run.key()) == ShareIdentity::looks);
   run.order.cache_min_age_s = 100U * 365 * 86'400;
-  CHECK(way_of(run.key()) == ShareWay::bytes);  // it is small
+  CHECK(way_of(run.key()) == ShareIdentity::bytes);  // it is small
 }

@@ -166,7 +166,7 @@ TEST_CASE("cluster keys: where they are looked for") {
   const std::string run = scratch / "run";
   REQUIRE(::mkdir(etc.c_str(), 0755) == 0);
   REQUIRE(::mkdir(run.c_str(), 0755) == 0);
-  KeyPlaces places{"", {etc, run}};
+  KeyLocations places{"", {etc, run}};
   CHECK_FALSE(find_key_file(places).value());
   CHECK_FALSE(read_cluster_keys(places).value());
 

@@ -49,20 +49,20 @@ TEST_CASE("marker: what a job's tasks could not tell is kept with it, and not fo
   const Scratch scratch;
   const std::string runtime = scratch / "run";
   REQUIRE(write_marker(runtime, 7, ""));
-  CHECK(untold(runtime, 7).empty());
+  CHECK(pending(runtime, 7).empty());
   const std::string binary("\0\n\xff", 3);
-  REQUIRE(keep_untold(runtime, 7, "first"));
-  REQUIRE(keep_untold(runtime, 7, binary));
-  REQUIRE(keep_untold(runtime, 7, "first"));
-  CHECK(untold(runtime, 7) == std::vector<std::string>{"first", binary});
-  CHECK(mode_of(runtime + "/jobs/7.untold") == 0600);
-  CHECK(keep_untold(runtime, 7, std::string(40'000, 'x')).error().code == EFBIG);
-  CHECK(untold(runtime, 7).size() == 2);
+  REQUIRE(keep_pending(runtime, 7, "first"));
+  REQUIRE(keep_pending(runtime, 7, binary));
+  REQUIRE(keep_pending(runtime, 7, "first"));
+  CHECK(pending(runtime, 7) == std::vector<std::string>{"first", binary});
+  CHECK(mode_of(runtime + "/jobs/7.pending") == 0600);
+  CHECK(keep_pending(runtime, 7, std::string(40'000, 'x')).error().code == EFBIG);
+  CHECK(pending(runtime, 7).size() == 2);
   REQUIRE(write_marker(runtime, 7, ""));
-  CHECK(untold(runtime, 7).empty());
-  REQUIRE(keep_untold(runtime, 7, "later"));
+  CHECK(pending(runtime, 7).empty());
+  REQUIRE(keep_pending(runtime, 7, "later"));
   remove_marker(runtime, 7);
-  CHECK(untold(runtime, 7).empty());
+  CHECK(pending(runtime, 7).empty());
   CHECK(read_marker(runtime, 7).state == MarkerState::absent);
 }
 

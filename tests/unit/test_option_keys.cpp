@@ -16,7 +16,7 @@ using namespace nodestage;
 
 namespace {
 
-const SubmitPlace k_key_place{"/work", "/home/alice"};
+const SubmitContext k_key_place{"/work", "/home/alice"};
 
 // The first line of the fault.
 template <typename Item>

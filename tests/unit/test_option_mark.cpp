@@ -6,7 +6,7 @@ using namespace nodestage;
 
 namespace {
 
-std::string lines(std::string_view text, TextPlace place) {
+std::string lines(std::string_view text, TextRange place) {
   const Error error = marked("o", text, place, {EINVAL, "cause"});
   CHECK(error.code == EINVAL);
   CHECK(error.what == "--o: cause");
@@ -14,7 +14,7 @@ std::string lines(std::string_view text, TextPlace place) {
 }
 
 // The places [begin, end) of `part` in `text`.
-TextPlace place_of(std::string_view text, std::string_view part) {
+TextRange place_of(std::string_view text, std::string_view part) {
   const std::size_t begin = text.find(part);
   return {begin, begin + part.size()};
 }

@@ -23,7 +23,7 @@ namespace {
 // A signer in a process of its own, with both of its sockets in the test's hand.
 class SignerRun {
  public:
-  explicit SignerRun(const KeyPlaces& places) {
+  explicit SignerRun(const KeyLocations& places) {
     int daemon[2];
     int peer[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, daemon) != 0 ||
@@ -77,7 +77,7 @@ class SignerRun {
   pid_t pid_ = -1;
 };
 
-KeyPlaces with_key(const std::string& path) {
+KeyLocations with_key(const std::string& path) {
   std::ofstream(path) << std::string(32, 'k');
   REQUIRE(::chmod(path.c_str(), 0600) == 0);
   return {path, {}};
@@ -109,7 +109,7 @@ TEST_CASE("signer: with a key it makes credentials for the daemon, and opens the
 TEST_CASE("signer: a key that is set and cannot be used is the fault, whatever MUNGE does") {
   if (skipped_without_root()) return;
   const Scratch scratch;
-  const KeyPlaces places = with_key(scratch / "key");
+  const KeyLocations places = with_key(scratch / "key");
   REQUIRE(::chmod((scratch / "key").c_str(), 0644) == 0);
   const SignerRun signer(places);
   const SignReply tried = signer.ask({1, true, ""});

@@ -91,7 +91,7 @@ TEST_CASE("failed, skipped and unfinished items") {
   set_field(status.items[0].note, "pip failed:\nno such package");
   CHECK(summary_lines(status)[0] ==
         "x.tar (tar.gz): not staged (optional, the job goes on): pip failed:. no such package");
-  CHECK(told_lines(status) ==
+  CHECK(user_summary(status) ==
         std::vector<std::string>{
             "x.tar (tar.gz): not staged (optional, the job goes on): pip failed:",
             "  no such package", "x.tar (tar.gz): skipped: why", "x.tar (tar.gz): not finished"});

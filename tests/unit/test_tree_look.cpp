@@ -36,7 +36,7 @@ struct OneDirectory : ShareRun<StageRun> {
 TEST_CASE("identify: the same directory has the same key, and says how much is in it") {
   OneDirectory run;
   const std::string key = run.valid_key();
-  CHECK(way_of(key) == ShareWay::looks);
+  CHECK(way_of(key) == ShareIdentity::looks);
   CHECK(run.what() == "d");
   CHECK(run.status.items[0].bytes_total == 4 + 4 + 2 + 2 + 2);
   CHECK(run.key() == key);

@@ -105,8 +105,8 @@ Amount most_of(const CacheEntry& entry) {
 
 void Cache::load() {
   settings_changed();
-  if (!at_.areas.cache_fault().empty())
-    log::error("nothing is kept for further jobs: {}", at_.areas.cache_fault());
+  if (!deps_.areas.cache_fault().empty())
+    log::error("nothing is kept for further jobs: {}", deps_.areas.cache_fault());
   for (CacheEntry& entry : area_.load()) add(std::move(entry));
 }
 
@@ -122,24 +122,24 @@ void Cache::loaded() {
 }
 
 void Cache::settings_changed() {
-  const bool is_on = at_.config.cache.enabled && at_.areas.cache_fault().empty();
+  const bool is_on = deps_.config.cache.enabled && deps_.areas.cache_fault().empty();
   refusal_ = is_on ? "" : "this node keeps no shared data";
-  if (at_.boot.empty()) refusal_ = "this node's kernel has no boot id";
+  if (deps_.boot.empty()) refusal_ = "this node's kernel has no boot id";
   find_keeper();
   look_after();
 }
 
 void Cache::find_keeper() {
   keeper_.reset();
-  if (at_.config.cache.scope == ShareScope::user || !refusal_.empty()) return;
-  const std::string& name = at_.config.cache.keeper;
+  if (deps_.config.cache.scope == ShareScope::user || !refusal_.empty()) return;
+  const std::string& name = deps_.config.cache.keeper;
   const auto user = local_user(name);
   if (!user || user->uid == 0 || user->gid == 0)
     return log::error(
         "cache.scope is \"readers\", but /etc/passwd has no user '{}' (cache.keeper) other than "
         "root: what is kept is for one user each",
         name);
-  const auto peer = local_user(at_.config.peer.user);
+  const auto peer = local_user(deps_.config.peer.user);
   if (peer && peer->uid == user->uid)
     return log::error(
         "cache.keeper and peer.user are the same user: what is kept is for one user "
@@ -156,7 +156,7 @@ Status Cache::let_in(const Kept& kept) {
 
 void Cache::add(CacheEntry entry) {
   const std::string name = entry.name;
-  const auto settled_by = at_.loop.now() + k_longest_tick;
+  const auto settled_by = deps_.loop.now() + k_longest_tick;
   entries_.insert_or_assign(name, Kept{std::move(entry), {}, 0, {}, false, settled_by});
   look_after();
 }
@@ -169,8 +169,8 @@ const CacheEntry* Cache::find(const std::string& name) const {
 bool Cache::is_on_its_disk(int directory_fd) const {
   struct stat there {};
   struct stat here {};
-  return ::fstat(directory_fd, &there) == 0 && ::fstat(at_.areas.cache_fd(), &here) == 0 &&
-         there.st_dev == here.st_dev && !at_.areas.is_mount(directory_fd);
+  return ::fstat(directory_fd, &there) == 0 && ::fstat(deps_.areas.cache_fd(), &here) == 0 &&
+         there.st_dev == here.st_dev && !deps_.areas.is_mount(directory_fd);
 }
 
 Status Cache::reserve(CacheEntry& entry) {
@@ -212,7 +212,7 @@ Status Cache::publish(CacheEntry entry, std::uint32_t uid, int job_fd,
 // publication looks unchanged. The clock can be set back.
 bool Cache::is_settled(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end() || at_.loop.now() >= found->second.settled_by) return true;
+  if (found == entries_.end() || deps_.loop.now() >= found->second.settled_by) return true;
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
   return ChangeTime{now.tv_sec, static_cast<std::uint32_t>(now.tv_nsec)} >
@@ -229,7 +229,7 @@ Status Cache::use(const std::string& name, const JobKey& job, std::uint32_t uid)
     kept.users.erase(job);
     return entered;
   }
-  kept.entry.used_at = at_.loop.wall_s();
+  kept.entry.used_at = deps_.loop.wall_s();
   area_.touch(kept.entry);
   return {};
 }
@@ -238,18 +238,18 @@ void Cache::hit(const std::string& name, std::uint32_t uid) {
   const auto found = entries_.find(name);
   if (found == entries_.end()) return;
   if (found->second.entry.for_readers && found->second.entry.made_for != uid)
-    ++at_.counters.cache.hits_of_others;
+    ++deps_.counters.cache.hits_of_others;
   ++found->second.hits;
-  ++at_.counters.cache.hits;
-  at_.counters.cache.bytes_not_read =
-      added(at_.counters.cache.bytes_not_read, found->second.entry.source_bytes);
+  ++deps_.counters.cache.hits;
+  deps_.counters.cache.bytes_not_read =
+      added(deps_.counters.cache.bytes_not_read, found->second.entry.source_bytes);
 }
 
 void Cache::release(const JobKey& job) {
   std::vector<std::string> left;
   for (auto& [name, kept] : entries_) {
     if (kept.users.erase(job) == 0) continue;
-    kept.entry.used_at = at_.loop.wall_s();
+    kept.entry.used_at = deps_.loop.wall_s();
     if (kept.entry.for_readers && !let_in(kept))
       log::error(about(kept.entry), "cannot be closed for a user whose job has ended");
     area_.touch(kept.entry);
@@ -292,10 +292,10 @@ bool Cache::evict(Entries::iterator kept, const char* why, Haste haste) {
     return false;
   }
   entries_.erase(kept);
-  ++at_.counters.cache.evictions;
+  ++deps_.counters.cache.evictions;
   log::info(about(entry), "no longer kept for further jobs: {} ({})", entry.name, why);
-  if (haste == Haste::needed) at_.trash.hurry(entry.uid);
-  at_.trash.sweep();
+  if (haste == Haste::needed) deps_.trash.hurry(entry.uid);
+  deps_.trash.sweep();
   return true;
 }
 
@@ -327,8 +327,8 @@ Cache::Entries::iterator Cache::next_to_go(const Which& which) {
 Amount Cache::unused_on(int disk_fd) const {
   struct stat there {};
   struct stat here {};
-  const bool is_here = ::fstat(disk_fd, &there) == 0 && ::fstat(at_.areas.cache_fd(), &here) == 0 &&
-                       there.st_dev == here.st_dev;
+  const bool is_here = ::fstat(disk_fd, &there) == 0 &&
+                       ::fstat(deps_.areas.cache_fd(), &here) == 0 && there.st_dev == here.st_dev;
   Amount sum;
   for (const auto& [name, kept] : entries_) {
     if (is_here && can_go(kept)) sum = sum + most_of(kept.entry);
@@ -354,7 +354,7 @@ bool Cache::make_room_of(std::uint32_t uid) {
 // While there is an entry, the disk is looked at: a job that runs can fill it.
 void Cache::look_after() {
   if (timer_ || entries_.empty()) return;
-  timer_ = at_.loop.after(k_sweep_interval, [this] {
+  timer_ = deps_.loop.after(k_sweep_interval, [this] {
     timer_.reset();
     look();
     look_after();
@@ -363,28 +363,28 @@ void Cache::look_after() {
 
 // One at a time: what it frees is seen when the trash is empty. A user can delay that.
 void Cache::look() {
-  const std::uint64_t now = at_.loop.wall_s();
+  const std::uint64_t now = deps_.loop.wall_s();
   for (auto at = entries_.begin(); at != entries_.end();) {
     const auto next = std::next(at);
     const Kept& kept = at->second;
     if (kept.users.empty() && kept.is_stuck)
       evict(at, "it could not be removed before");
-    else if (kept.users.empty() && !at_.config.cache.enabled)
+    else if (kept.users.empty() && !deps_.config.cache.enabled)
       evict(at, "cache.enabled");
     else if (kept.users.empty() && kept.entry.for_readers && !keeper_)
       evict(at, "cache.scope");
-    else if (kept.users.empty() && kept.entry.used_at + at_.config.cache.max_age_s < now)
+    else if (kept.users.empty() && kept.entry.used_at + deps_.config.cache.max_age_s < now)
       evict(at, "cache.max_age");
     at = next;
   }
   if (!is_pressed())
     pressed_since_.reset();
   else if (!pressed_since_)
-    pressed_since_ = at_.loop.now();
-  const std::uint64_t most = at_.config.cache.max_bytes;
+    pressed_since_ = deps_.loop.now();
+  const std::uint64_t most = deps_.config.cache.max_bytes;
   const bool is_large = most != 0 && sum() > most;
-  const bool is_due = pressed_since_ && (at_.loop.now() - *pressed_since_ >= k_patience ||
-                                         at_.areas.trees_in_trash() == 0);
+  const bool is_due = pressed_since_ && (deps_.loop.now() - *pressed_since_ >= k_patience ||
+                                         deps_.areas.trees_in_trash() == 0);
   if (!is_large && !is_due) return;
   const auto next = next_to_go({});
   if (next == entries_.end()) return;
@@ -392,16 +392,16 @@ void Cache::look() {
     evict(next, "cache.max_bytes");
   } else {
     evict(next, "cache.keep_free", Haste::needed);
-    pressed_since_ = at_.loop.now();
+    pressed_since_ = deps_.loop.now();
   }
 }
 
 bool Cache::is_pressed() const {
   struct statvfs disk {};
-  if (::fstatvfs(at_.areas.cache_fd(), &disk) != 0 || disk.f_blocks == 0) return false;
+  if (::fstatvfs(deps_.areas.cache_fd(), &disk) != 0 || disk.f_blocks == 0) return false;
   const auto is_short = [this](fsblkcnt_t free, fsblkcnt_t all) {
     return static_cast<double>(free) * 100 <
-           static_cast<double>(all) * static_cast<double>(at_.config.cache.keep_free_percent);
+           static_cast<double>(all) * static_cast<double>(deps_.config.cache.keep_free_percent);
   };
   return is_short(disk.f_bavail, disk.f_blocks) || is_short(disk.f_favail, disk.f_files);
 }

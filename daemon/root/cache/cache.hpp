@@ -66,7 +66,7 @@ class Comparisons {
 
 class Cache {
  public:
-  struct Places {
+  struct Deps {
     Loop& loop;
     const Config& config;
     Areas& areas;
@@ -75,7 +75,7 @@ class Cache {
     Counters& counters;
     std::string boot;
   };
-  explicit Cache(const Places& places) : at_(places) {}
+  explicit Cache(const Deps& deps) : deps_(deps) {}
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
@@ -93,7 +93,7 @@ class Cache {
 
   // Returns the entry; null if there is none that further jobs may use.
   [[nodiscard]] const CacheEntry* find(const std::string& name) const;
-  [[nodiscard]] std::string path() const { return at_.areas.cache_path(); }
+  [[nodiscard]] std::string path() const { return deps_.areas.cache_path(); }
   // Returns whether a tree that lies below there can be kept.
   [[nodiscard]] bool is_on_its_disk(int directory_fd) const;
   [[nodiscard]] std::string path_of(const CacheEntry& entry) const { return area_.path_of(entry); }
@@ -142,7 +142,7 @@ class Cache {
   }
   void remove_work(const CacheEntry& entry) const {
     area_.remove_work(entry);
-    at_.trash.sweep();
+    deps_.trash.sweep();
   }
 
   // Returns what `uid` may see (root: all). drop() removes those named, all if none is: some at
@@ -179,9 +179,9 @@ class Cache {
   [[nodiscard]] std::uint64_t sum() const;
   [[nodiscard]] CacheRow row_of(const Kept& kept) const;
 
-  Places at_;
-  CacheArea area_{at_.areas, at_.boot};
-  Comparisons comparisons_{area_, at_.workers, at_.config,
+  Deps deps_;
+  CacheArea area_{deps_.areas, deps_.boot};
+  Comparisons comparisons_{area_, deps_.workers, deps_.config,
                            [this](const std::string& name) { return find(name); },
                            [this](const std::string& name, ChangeTime before,
                                   const std::string& fault) { compared(name, before, fault); }};

@@ -82,7 +82,7 @@ void Cache::drop_some() {
     const auto next = std::next(at);
     if (at->second.is_dropped && at->second.users.empty()) {
       if (++count > k_drops_at_once) {
-        at_.loop.after({}, [this] { drop_some(); });
+        deps_.loop.after({}, [this] { drop_some(); });
         return;
       }
       at->second.is_dropped = false;

@@ -125,16 +125,16 @@ Refused several(const std::vector<JobKey>& keys) {
 
 void HeldResults::hold(JobRecord& record) {
   note_failure(record);
-  at_.table.change(record, JobState::held);
+  deps_.table.change(record, JobState::held);
   measurements_.ask(record);
-  at_.events.done(record.key(), Fact::held);
+  deps_.events.done(record.key(), Fact::held);
 }
 
 // Notes what was learned, and when the next try comes.
 void HeldResults::note_failure(JobRecord& record) {
   HoldRecord& hold = record.hold;
-  const WorkerStatus status = at_.files.status(record.key(), WorkerTask::stage_out);
-  const std::uint64_t now = at_.loop.wall_s();
+  const WorkerStatus status = deps_.files.status(record.key(), WorkerTask::stage_out);
+  const std::uint64_t now = deps_.loop.wall_s();
   if (hold.since == 0) hold.since = now;
   const std::vector<std::string> reasons = reasons_of(status, record.cause);
   if (reasons != hold.reasons) hold.notice_is_current = false;
@@ -143,7 +143,7 @@ void HeldResults::note_failure(JobRecord& record) {
   hold.waits_for_user = waits_for_user(status);
   hold.retry_at = 0;
   if (!can_try_again(status)) return;
-  const Config::Hold& settings = at_.config.hold;
+  const Config::Hold& settings = deps_.config.hold;
   const auto delay =
       retry_delay_s(record.stage_outs, settings.retry_first_s, settings.retry_most_s);
   hold.retry_at = now + delay;
@@ -151,7 +151,7 @@ void HeldResults::note_failure(JobRecord& record) {
 }
 
 void HeldResults::look_after(JobRecord& record) {
-  if (is_taken_away(record)) return at_.events.done(record.key(), Fact::released);
+  if (is_taken_away(record)) return deps_.events.done(record.key(), Fact::released);
   if (record.hold.is_measured)
     measurements_.expect(record.key());
   else
@@ -162,30 +162,30 @@ void HeldResults::look_after(JobRecord& record) {
 }
 
 void HeldResults::settings_changed() {
-  for (const auto& [key, record] : at_.table.all()) set_timer(key);
+  for (const auto& [key, record] : deps_.table.all()) set_timer(key);
 }
 
 void HeldResults::cancel_timer(const JobKey& key) {
   const auto node = timers_.extract(key);
-  if (!node.empty()) at_.loop.cancel(node.mapped());
+  if (!node.empty()) deps_.loop.cancel(node.mapped());
 }
 
 void HeldResults::set_timer(const JobKey& key) {
   cancel_timer(key);
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->state != JobState::held || is_leaving(key)) return;
-  const std::uint64_t now = at_.loop.wall_s();
-  mend_times(record->hold, at_.config.hold, now);
+  const std::uint64_t now = deps_.loop.wall_s();
+  mend_times(record->hold, deps_.config.hold, now);
   const std::uint64_t next = next_date(*record);
   const auto sleep = std::clamp<std::uint64_t>(next > now ? next - now : 0, 1, k_longest_sleep_s);
-  timers_[key] = at_.loop.after(std::chrono::seconds(sleep), [this, key] {
+  timers_[key] = deps_.loop.after(std::chrono::seconds(sleep), [this, key] {
     timers_.erase(key);
     timer_due(key);
   });
 }
 
 std::uint64_t HeldResults::next_date(const JobRecord& record) const {
-  const HoldTimes times = hold_times(record.hold, at_.config.hold);
+  const HoldTimes times = hold_times(record.hold, deps_.config.hold);
   const JobKey key = record.key();
   std::uint64_t next = record.hold.warned_at == 0 ? times.warn : times.expire;
   if (record.hold.retry_at != 0 && !retries_.is_waiting(record.begin.uid, key))
@@ -195,11 +195,11 @@ std::uint64_t HeldResults::next_date(const JobRecord& record) const {
 }
 
 void HeldResults::timer_due(const JobKey& key) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->state != JobState::held) return;
   const HoldRecord& hold = record->hold;
-  const std::uint64_t now = at_.loop.wall_s();
-  if (hold.warned_at == 0 && now >= hold_times(hold, at_.config.hold).warn) warn(*record);
+  const std::uint64_t now = deps_.loop.wall_s();
+  if (hold.warned_at == 0 && now >= hold_times(hold, deps_.config.hold).warn) warn(*record);
   if (is_expired(*record)) {
     log::warn(about(*record),
               "results that could not be delivered are removed, having been kept since {}",
@@ -216,7 +216,7 @@ void HeldResults::timer_due(const JobKey& key) {
 
 bool HeldResults::is_expired(const JobRecord& record) const {
   return !is_busy(record.key()) && record.hold.warned_at != 0 &&
-         at_.loop.wall_s() >= hold_times(record.hold, at_.config.hold).expire;
+         deps_.loop.wall_s() >= hold_times(record.hold, deps_.config.hold).expire;
 }
 
 bool HeldResults::is_busy(const JobKey& key) const {
@@ -224,19 +224,19 @@ bool HeldResults::is_busy(const JobKey& key) const {
 }
 
 void HeldResults::warn(JobRecord& record) {
-  record.hold.warned_at = at_.loop.wall_s();
+  record.hold.warned_at = deps_.loop.wall_s();
   log::warn(about(record), "results that could not be delivered are removed on {}",
-            human_date(hold_times(record.hold, at_.config.hold).expire));
-  at_.table.save(record);
+            human_date(hold_times(record.hold, deps_.config.hold).expire));
+  deps_.table.save(record);
   write_held_notice(record);
 }
 
 Turns::Begun HeldResults::try_again(const JobKey& key) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->state != JobState::held || is_leaving(key))
     return Turns::Begun::no;
   if (is_taken_away(*record)) {
-    at_.events.done(key, Fact::released);
+    deps_.events.done(key, Fact::released);
     return Turns::Begun::no;
   }
   if (is_busy(key)) {
@@ -244,8 +244,8 @@ Turns::Begun HeldResults::try_again(const JobKey& key) {
     return Turns::Begun::no;
   }
   log::info(about(*record), "delivery is tried again");
-  at_.events.done(key, Fact::retry_due);
-  record = at_.table.find(key);
+  deps_.events.done(key, Fact::retry_due);
+  record = deps_.table.find(key);
   return record != nullptr && record->state == JobState::staging_out ? Turns::Begun::yes
                                                                      : Turns::Begun::failed;
 }
@@ -253,10 +253,10 @@ Turns::Begun HeldResults::try_again(const JobKey& key) {
 // By the administrators.
 bool HeldResults::is_taken_away(const JobRecord& record) {
   if (!record.in_hold) return false;
-  const auto tree = at_.areas.open_held(record.key(), record.begin.uid);
+  const auto tree = deps_.areas.open_held(record.key(), record.begin.uid);
   if (!tree || *tree) return false;
   log::warn(about(record), "the held results were taken away from {}",
-            at_.areas.held_path(record.key()));
+            deps_.areas.held_path(record.key()));
   partings_[record.key()] = k_kept_taken;
   return true;
 }
@@ -265,7 +265,7 @@ bool HeldResults::is_taken_away(const JobRecord& record) {
 void HeldResults::release(JobRecord& record, const std::string& text, std::string parting) {
   partings_[record.key()] = std::move(parting);
   write_notice(record, text, [this, key = record.key()](Notices::Written) {
-    at_.events.done(key, Fact::released);
+    deps_.events.done(key, Fact::released);
   });
 }
 
@@ -284,25 +284,25 @@ void HeldResults::forget(const JobRecord& record) {
 
 void HeldResults::write_notice(const JobRecord& record, const std::string& text,
                                Notices::OnWritten done) const {
-  WorkerStart start = at_.workers.order(record, WorkerTask::notice);
+  WorkerStart start = deps_.workers.order(record, WorkerTask::notice);
   start.request = text;
-  at_.notices.write(std::move(start), about(record, "notice"), std::move(done));
+  deps_.notices.write(std::move(start), about(record, "notice"), std::move(done));
 }
 
 // A notice that could not be written is tried again with the next failed delivery.
 void HeldResults::write_held_notice(const JobRecord& record) {
-  write_notice(record, held_notice(record, at_.config.hold),
+  write_notice(record, held_notice(record, deps_.config.hold),
                [this, key = record.key()](Notices::Written outcome) {
-                 JobRecord* current = at_.table.find(key);
+                 JobRecord* current = deps_.table.find(key);
                  if (current == nullptr || outcome == Notices::Written::no) return;
                  current->hold.notice_is_current = true;
-                 at_.table.save(*current);
+                 deps_.table.save(*current);
                });
 }
 
 std::vector<JobKey> HeldResults::find(const Recover& ask) const {
   std::vector<JobKey> keys;
-  for (const auto& [key, record] : at_.table.all()) {
+  for (const auto& [key, record] : deps_.table.all()) {
     const bool meant =
         key.job == ask.job && (ask.restart == k_no_number || ask.restart == key.restart);
     if (meant && record.hold.since != 0) keys.push_back(key);
@@ -321,8 +321,8 @@ Ticket HeldResults::recover(const Recover& ask, Ticket ticket, const Reply& repl
   if (keys.empty()) return refuse({RefusalReason::unknown_job, "no results of this job are held"});
   if (keys.size() > 1) return refuse(several(keys));
   const JobKey key = keys.front();
-  JobRecord& record = *at_.table.find(key);
-  const bool is_tried = at_.workers.is_working(key, WorkerTask::stage_out);
+  JobRecord& record = *deps_.table.find(key);
+  const bool is_tried = deps_.workers.is_working(key, WorkerTask::stage_out);
   const bool can_start = record.state == JobState::held || is_tried;
   if (recoveries_.is_busy(key) || is_leaving(key) || !can_start)
     return refuse(
@@ -330,34 +330,34 @@ Ticket HeldResults::recover(const Recover& ask, Ticket ticket, const Reply& repl
   recoveries_.ask(record, ticket, reply, ask.directory);
   // A try under way can hang, so it is killed; look_after() follows its end.
   if (is_tried)
-    at_.workers.kill(key, WorkerTask::stage_out);
+    deps_.workers.kill(key, WorkerTask::stage_out);
   else
     recoveries_.go_on(record);
   return recoveries_.is_busy(key) ? ticket : 0;
 }
 
 void HeldResults::recovery_ended(const JobKey& key, const std::optional<std::string>& directory) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr) return;
   if (!directory) return set_timer(key);
   write_notice(*record, recovered_notice(*record, *directory), [](Notices::Written) {});
   partings_[key] = std::string(k_kept_recovered) + *directory;
-  at_.events.done(key, Fact::released);
+  deps_.events.done(key, Fact::released);
 }
 
 std::string HeldResults::refusal_of_outputs(const JobRecord& record) const {
-  if (!record.directory_is_ours && at_.config.stageout.unkept == UnkeptOutputs::refuse) {
-    const auto tree = at_.files.directory(record);
-    if (tree && at_.areas.is_mount(tree->get()))
-      return unkept_refusal(at_.areas.path_of(record.directory), record.begin.node);
+  if (!record.directory_is_ours && deps_.config.stageout.unkept == UnkeptOutputs::refuse) {
+    const auto tree = deps_.files.directory(record);
+    if (tree && deps_.areas.is_mount(tree->get()))
+      return unkept_refusal(deps_.areas.path_of(record.directory), record.begin.node);
   }
   std::vector<HeldTree> held;
-  for (const auto& [key, other] : at_.table.all()) {
+  for (const auto& [key, other] : deps_.table.all()) {
     if (other.begin.uid != record.begin.uid || other.hold.since == 0) continue;
     const bool is_late = !other.hold.is_measured && measurements_.is_late(key);
     held.push_back({key, other.hold.bytes, other.hold.inodes, is_late});
   }
-  return outputs_refusal(held, record.begin.node, at_.config.hold);
+  return outputs_refusal(held, record.begin.node, deps_.config.hold);
 }
 
 }  // namespace nodestage

@@ -79,7 +79,7 @@ class Measurements {
 
 class HeldResults {
  public:
-  struct Places {
+  struct Deps {
     Loop& loop;
     const Config& config;
     const Areas& areas;
@@ -89,7 +89,7 @@ class HeldResults {
     Notices& notices;
     JobEvents& events;
   };
-  explicit HeldResults(const Places& places) : at_(places) {}
+  explicit HeldResults(const Deps& deps) : deps_(deps) {}
   HeldResults(const HeldResults&) = delete;
   HeldResults& operator=(const HeldResults&) = delete;
 
@@ -140,20 +140,20 @@ class HeldResults {
   // thousands of results do not start thousands of processes.
   static constexpr std::size_t k_turns = 4;
 
-  Places at_;
-  Turns retries_{at_.loop, k_turns};
-  Measurements measurements_{at_.loop,
-                             at_.table,
-                             at_.files,
-                             at_.workers,
+  Deps deps_;
+  Turns retries_{deps_.loop, k_turns};
+  Measurements measurements_{deps_.loop,
+                             deps_.table,
+                             deps_.files,
+                             deps_.workers,
                              k_turns,
                              [this](const JobKey& key) { return is_leaving(key); },
                              [this](const JobKey& key) { set_timer(key); }};
   Recoveries recoveries_{
-      at_.loop,
-      at_.table,
-      at_.files,
-      at_.workers,
+      deps_.loop,
+      deps_.table,
+      deps_.files,
+      deps_.workers,
       k_turns,
       [this](const JobKey& key, const std::optional<std::string>& to) { recovery_ended(key, to); }};
   std::map<JobKey, Loop::TimerId> timers_;  // for the next thing to do

@@ -25,7 +25,7 @@ namespace nodestage {
 
 class Ending {
  public:
-  struct Places {
+  struct Deps {
     Loop& loop;
     const Config& config;
     Areas& areas;
@@ -37,7 +37,7 @@ class Ending {
     Counters& counters;
     JobEvents& events;
   };
-  explicit Ending(const Places& places) : at_(places) {}
+  explicit Ending(const Deps& deps) : deps_(deps) {}
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;
 
@@ -93,7 +93,7 @@ class Ending {
   Status move_to_trash(const JobRecord& record);
   void remove_again_after(std::chrono::seconds pause);
 
-  Places at_;
+  Deps deps_;
   std::map<JobKey, Enders> enders_;
   // Of jobs whose results are delivered, while their output hears of it: the end of the patience.
   std::map<JobKey, Loop::TimerId> reporting_;

@@ -84,16 +84,16 @@ NodeReport JobViews::report_of(const JobRecord& record) const {
   report.node_count = record.begin.node_count;
   report.state = state_in(record);
   if (record.ended) report.outcome = word_of(k_job_outcome_words, outcome_of(record));
-  report.cause = cause_in(record, at_.held.parting(key));
+  report.cause = cause_in(record, deps_.held.parting(key));
   report.times = record.times;
   if (report.times.begun == 0)
     report.times.begun = record.begun_at * 1000;  // an older daemon's job
-  report.at = record.times.gone != 0 ? record.times.gone : at_.loop.wall_ms();
+  report.at = record.times.gone != 0 ? record.times.gone : deps_.loop.wall_ms();
   const std::uint64_t from = report.times.begun;
-  report.items = items_in(at_.files.status(key, WorkerTask::stage), from, report.at);
-  const WorkerStatus out = at_.files.status(key, WorkerTask::stage_out);
+  report.items = items_in(deps_.files.status(key, WorkerTask::stage), from, report.at);
+  const WorkerStatus out = deps_.files.status(key, WorkerTask::stage_out);
   report.outputs =
-      items_in(out.phase == WorkerPhase::none ? at_.pushes.status(record) : out, from, report.at);
+      items_in(out.phase == WorkerPhase::none ? deps_.pushes.status(record) : out, from, report.at);
   note_delivered(record.hold.delivered, report.outputs);
   if (is_staged_no_more(record)) end_items(report.items);
   if (record.state == JobState::held || record.state == JobState::gone) end_items(report.outputs);
@@ -105,12 +105,12 @@ NodeReport JobViews::report_of(const JobRecord& record) const {
 // A job without a request has nothing to report.
 void JobViews::keep_report(const JobRecord& record) const {
   if (record.begin.request.empty()) return;
-  at_.records.keep(record.key(), record.begin.uid, encode_report(report_of(record)));
+  deps_.records.keep(record.key(), record.begin.uid, encode_report(report_of(record)));
 }
 
 std::vector<std::string> JobViews::reports(std::uint32_t wanted, std::uint32_t uid) const {
-  std::vector<std::string> reports = at_.records.find(wanted, uid);
-  for (const auto& [key, record] : at_.table.all()) {
+  std::vector<std::string> reports = deps_.records.find(wanted, uid);
+  for (const auto& [key, record] : deps_.table.all()) {
     if (key.job != wanted || !may_see(uid, record)) continue;
     if (record.begin.request.empty() || record.state == JobState::gone) continue;
     reports.push_back(encode_report(report_of(record)));
@@ -121,9 +121,9 @@ std::vector<std::string> JobViews::reports(std::uint32_t wanted, std::uint32_t u
 // For a user who asks in a loop, each status file is read once in a while, not each time.
 const std::vector<StatusItem>& JobViews::items_of(const JobKey& key, WorkerTask task) {
   Seen& seen = seen_[key];
-  const auto now = at_.loop.now();
+  const auto now = deps_.loop.now();
   if (seen.task != task || now - seen.at >= k_view_age)
-    seen = {now, task, status_items(at_.files.status(key, task), task)};
+    seen = {now, task, status_items(deps_.files.status(key, task), task)};
   return seen.items;
 }
 
@@ -139,21 +139,21 @@ StatusRow JobViews::row_of(const JobRecord& record) const {
   row.state = nodestage::to_text(record.state);
   row.begun_at = record.begun_at;
   row.cause = others_failed ? record.verdict_text : record.cause;
-  row.others = at_.talk.list(key);
-  if (record.in_hold) row.kept_in = at_.areas.held_path(key);
+  row.others = deps_.talk.list(key);
+  if (record.in_hold) row.kept_in = deps_.areas.held_path(key);
   return row;
 }
 
 std::vector<JobStatus> JobViews::status(std::uint32_t wanted, std::uint32_t uid) {
   std::vector<JobStatus> found;
-  for (const auto& [key, record] : at_.table.all()) {
+  for (const auto& [key, record] : deps_.table.all()) {
     if ((wanted != 0 && wanted != key.job) || !may_see(uid, record)) continue;
     const bool is_out = record.state == JobState::staging_out || record.state == JobState::held;
     const WorkerTask task = is_out ? WorkerTask::stage_out : WorkerTask::stage;
     JobStatus& status = found.emplace_back();
     status.row = row_of(record);
     status.items = items_of(key, task);
-    if (!is_out) add_outputs(at_.pushes.status(record), status.items);
+    if (!is_out) add_outputs(deps_.pushes.status(record), status.items);
     // No worker works on them any more.
     for (StatusItem& item : status.items) {
       if (record.state == JobState::failed && item.state == ItemState::working)
@@ -165,14 +165,14 @@ std::vector<JobStatus> JobViews::status(std::uint32_t wanted, std::uint32_t uid)
 
 std::vector<HeldRow> JobViews::held(std::uint32_t uid) const {
   std::vector<HeldRow> rows;
-  for (const auto& [key, record] : at_.table.all()) {
+  for (const auto& [key, record] : deps_.table.all()) {
     const HoldRecord& hold = record.hold;
     if (hold.since == 0 || !may_see(uid, record)) continue;
     const bool is_tried = record.state == JobState::staging_out;
     rows.push_back({key.job, key.restart, record.begin.uid, record.begin.node, hold.since,
-                    hold_times(hold, at_.config.hold).expire,
-                    is_tried ? at_.loop.wall_s() : hold.retry_at, hold.is_measured, hold.bytes,
-                    hold.inodes, at_.files.kept_in(record), hold.reasons});
+                    hold_times(hold, deps_.config.hold).expire,
+                    is_tried ? deps_.loop.wall_s() : hold.retry_at, hold.is_measured, hold.bytes,
+                    hold.inodes, deps_.files.kept_in(record), hold.reasons});
   }
   return rows;
 }
@@ -180,9 +180,9 @@ std::vector<HeldRow> JobViews::held(std::uint32_t uid) const {
 Metrics JobViews::metrics(const Counters& counters) const {
   Metrics metrics;
   metrics.counters = counters;
-  for (const auto& [key, record] : at_.table.all()) {
+  for (const auto& [key, record] : deps_.table.all()) {
     ++metrics.jobs[static_cast<std::size_t>(record.state)];
-    metrics.promised_bytes += at_.desk.promised_to(key).bytes;
+    metrics.promised_bytes += deps_.allocator.promised_to(key).bytes;
     if (record.hold.since == 0) continue;
     const auto waits_for = static_cast<std::size_t>(
         record.hold.waits_for_user ? WaitsFor::user : WaitsFor::administrator);
@@ -191,12 +191,12 @@ Metrics JobViews::metrics(const Counters& counters) const {
     metrics.held_bytes[waits_for] += record.hold.bytes;
     metrics.held_inodes[waits_for] += record.hold.inodes;
   }
-  at_.cache.add_to(metrics);
+  deps_.cache.add_to(metrics);
   const std::size_t not_moved = metrics.jobs[static_cast<std::size_t>(JobState::gone)];
-  metrics.trash_trees = at_.areas.trees_in_trash() + not_moved;
+  metrics.trash_trees = deps_.areas.trees_in_trash() + not_moved;
   metrics.stuck_trees = not_moved;
   struct statvfs disk {};
-  if (::statvfs(tmpdir_root(at_.config).c_str(), &disk) == 0) {
+  if (::statvfs(tmpdir_root(deps_.config).c_str(), &disk) == 0) {
     metrics.free_bytes = disk.f_bavail * disk.f_frsize;
     metrics.free_inodes = disk.f_favail;
     metrics.size_bytes = disk.f_blocks * disk.f_frsize;

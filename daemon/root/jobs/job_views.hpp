@@ -20,26 +20,26 @@
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
 #include "daemon/root/table/records.hpp"
-#include "daemon/root/tasks/space_desk.hpp"
+#include "daemon/root/tasks/space_allocator.hpp"
 
 namespace nodestage {
 
 class JobViews {
  public:
-  struct Places {
+  struct Deps {
     const Loop& loop;
     const Config& config;
     const Areas& areas;
     const JobTable& table;
     const JobFiles& files;
-    const SpaceDesk& desk;
+    const SpaceAllocator& allocator;
     const HeldResults& held;
     const Pushes& pushes;
     const Cache& cache;
     const PeerTalk& talk;
     Records& records;
   };
-  explicit JobViews(const Places& places) : at_(places) {}
+  explicit JobViews(const Deps& deps) : deps_(deps) {}
 
   // Returns the status of each run of a job that `uid` may see (root: all); job 0: of all jobs.
   [[nodiscard]] std::vector<JobStatus> status(std::uint32_t job, std::uint32_t uid);
@@ -64,7 +64,7 @@ class JobViews {
   [[nodiscard]] StatusRow row_of(const JobRecord& record) const;
   [[nodiscard]] NodeReport report_of(const JobRecord& record) const;
 
-  Places at_;
+  Deps deps_;
   std::map<JobKey, Seen> seen_;
 };
 

@@ -29,7 +29,7 @@ void Jobs::settings_changed() {
   cache_.settings_changed();
   workers_.share_rates();
   staging_.start_queued();
-  at_.records.trim();
+  deps_.records.trim();
   held_.settings_changed();
   orphans_.watch();
 }
@@ -49,7 +49,7 @@ std::optional<std::uint32_t> Jobs::owner_of_held(const Recover& ask) const {
 Metrics Jobs::metrics() {
   workers_.count_work();
   Metrics metrics = views_.metrics(counters_);
-  metrics.stuck_trees += at_.trash.stuck();
+  metrics.stuck_trees += deps_.trash.stuck();
   return metrics;
 }
 
@@ -70,7 +70,7 @@ Message Jobs::admit(const Begin& begin) {
     if (known->begin.uid == begin.uid && is_live(*known)) return Accepted{};
     return Refused{RefusalReason::busy, "this run of the job is already known on the node"};
   }
-  if (may_stage(begin, at_.config) == MayStage::no)
+  if (may_stage(begin, deps_.config) == MayStage::no)
     return Refused{RefusalReason::not_permitted, pilot_refusal(begin)};
   auto record = new_record(begin);
   const Status free = make_way(key, record ? record->directory : "");
@@ -121,14 +121,14 @@ Result<JobRecord> Jobs::new_record(const Begin& begin) const {
   JobRecord record;
   record.begin = begin;
   record.state = JobState::waiting_for_directory;
-  record.times.begun = at_.loop.wall_ms();
+  record.times.begun = deps_.loop.wall_ms();
   record.begun_at = record.times.begun / 1000;
-  TRY_ASSIGN(record.directory, expand_pattern(tmpdir_name_pattern(at_.config), facts));
+  TRY_ASSIGN(record.directory, expand_pattern(tmpdir_name_pattern(deps_.config), facts));
   // A list without this node is not valid.
   auto& nodes = record.begin.nodes;
   if (is_on_first_node(record) && std::find(nodes.begin(), nodes.end(), begin.node) == nodes.end())
     record.begin.first_node.clear();
-  record.directory_is_ours = at_.config.tmpdir.create != CreateDirectory::never;
+  record.directory_is_ours = deps_.config.tmpdir.create != CreateDirectory::never;
   return record;
 }
 
@@ -146,7 +146,7 @@ Message Jobs::add(JobRecord new_record) {
   record.directory_was_there = *made == Areas::Maker::another;
   if (record.directory_was_there && record.directory_is_ours)
     log::info(about(record), "{} was there: another program of the site has made it",
-              at_.areas.path_of(record.directory));
+              deps_.areas.path_of(record.directory));
   talk_.join(record);
   done(key, Fact::directory_made);
   return Accepted{};
@@ -173,21 +173,21 @@ Message Jobs::exited(const Exited& exited) {
 PlaceRow Jobs::place(const PlaceQuery& ask) {
   const JobRecord* live = table_.find_live(ask.job);
   const bool is_there = live != nullptr && ask.restart >= live->begin.restart;
-  PlaceRow row{tmpdir_root(at_.config), {}, Areas::hold_name(), Areas::places_of_waste()};
+  PlaceRow row{tmpdir_root(deps_.config), {}, Areas::hold_name(), Areas::places_of_waste()};
   if (is_there) row.directories.push_back(live->directory);
   for (const auto& [key, record] : table_.all()) {
     if (!record.ended && record.state != JobState::gone) continue;
     const std::string name = record.in_hold ? Areas::held_name(key) : record.directory;
-    if (row.directories.size() < k_most_places && at_.areas.is_covered(name))
+    if (row.directories.size() < k_most_places && deps_.areas.is_covered(name))
       row.directories.push_back(name);
   }
   // Whoever asks is about to detach what is mounted there.
-  at_.loop.after(k_detach_time, [this] { look_again(); });
+  deps_.loop.after(k_detach_time, [this] { look_again(); });
   return row;
 }
 
 void Jobs::look_again() {
-  at_.trash.look_again();
+  deps_.trash.look_again();
   ending_.remove_again();
 }
 
@@ -227,7 +227,7 @@ void Jobs::learn(JobRecord& record, const Wait& wait) {
   cache_.name_maker(record.key(), record.facts);
   if (runs_on) {
     record.may_have_run = true;
-    record.times.run = at_.loop.wall_ms();
+    record.times.run = deps_.loop.wall_ms();
   }
   table_.save(record);
   if (runs_on) talk_.use_changed(record);
@@ -295,7 +295,7 @@ void Jobs::decided(const JobKey& key) {
   JobRecord& record = *table_.find(key);
   if (record.verdict == Verdict::ready) {
     if (const auto since = table_.since(key))
-      counters_.add_time(Phase::barrier, at_.loop.now() - *since);
+      counters_.add_time(Phase::barrier, deps_.loop.now() - *since);
     credits_.may_run(record);
   } else if (record.cause.empty()) {
     counters_.add_failure(Activity::stage, FailureCause::other_node);
@@ -322,21 +322,21 @@ void Jobs::recover() {
   for (const JobKey& key : keys) take_over(*table_.find(key));
   for (const JobKey& key : keys) carry_on(*table_.find(key));
   // Removers and comparisons of the last daemon, too, before the same are started.
-  at_.workers.kill_strangers();
+  deps_.workers.kill_orphaned_workers();
   cache_.loaded();
   remove_from_memory();
   staging_.start_queued();
-  at_.trash.sweep();
+  deps_.trash.sweep();
   orphans_.check();
   orphans_.watch();
 }
 
 // What no job has in memory any more. A job that is stopped at this moment removes it itself.
 void Jobs::remove_from_memory() {
-  for (const JobKey& key : at_.areas.jobs_in_memory()) {
+  for (const JobKey& key : deps_.areas.jobs_in_memory()) {
     const JobRecord* record = table_.find(key);
     if (record != nullptr && is_live(*record)) continue;
-    if (const Status moved = at_.areas.move_memory_to_trash(key); !moved)
+    if (const Status moved = deps_.areas.move_memory_to_trash(key); !moved)
       log::error("job {}: what it has in memory cannot be removed: {}", to_text(key),
                  moved.error().what);
   }
@@ -355,8 +355,8 @@ void Jobs::take_over(JobRecord& record) {
   // The last daemon may have died between the move to the hold area and its note of it. After a
   // power loss the note can be there and the move not.
   const auto unmoved =
-      at_.areas.open_directory(record.directory, record.begin.uid, mounts_of(record));
-  const auto moved = at_.areas.open_held(record.key(), record.begin.uid);
+      deps_.areas.open_directory(record.directory, record.begin.uid, mounts_of(record));
+  const auto moved = deps_.areas.open_held(record.key(), record.begin.uid);
   const bool is_known = unmoved && moved;
   if (is_known && *moved && !*unmoved) record.in_hold = true;
   if (is_known && *unmoved && !*moved && !is_given_on(record)) record.in_hold = false;

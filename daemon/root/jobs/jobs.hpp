@@ -37,7 +37,7 @@
 #include "daemon/root/table/records.hpp"
 #include "daemon/root/tasks/job_output.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
-#include "daemon/root/tasks/space_desk.hpp"
+#include "daemon/root/tasks/space_allocator.hpp"
 #include "daemon/root/tasks/trash.hpp"
 #include "daemon/root/workers/workers.hpp"
 
@@ -45,7 +45,7 @@ namespace nodestage {
 
 class Jobs final : private JobEvents {
  public:
-  struct Places {
+  struct Deps {
     Loop& loop;
     const Config& config;
     Areas& areas;
@@ -57,7 +57,7 @@ class Jobs final : private JobEvents {
     Records& records;
     std::string boot = CacheArea::this_boot();
   };
-  explicit Jobs(const Places& places) : at_(places) {}
+  explicit Jobs(const Deps& deps) : deps_(deps) {}
   Jobs(const Jobs&) = delete;
   Jobs& operator=(const Jobs&) = delete;
 
@@ -134,38 +134,40 @@ class Jobs final : private JobEvents {
   void carry_on(JobRecord& record);
   [[nodiscard]] Left left_of(const JobRecord& record) const;
 
-  Places at_;
+  Deps deps_;
   Counters counters_;
-  JobTable table_{at_.loop, at_.journal, counters_};
-  JobFiles files_{at_.areas};
-  Cache cache_{{at_.loop, at_.config, at_.areas, at_.workers, at_.trash, counters_, at_.boot}};
-  SpaceDesk desk_{
-      at_.loop,
-      at_.config,
-      at_.areas,
+  JobTable table_{deps_.loop, deps_.journal, counters_};
+  JobFiles files_{deps_.areas};
+  Cache cache_{
+      {deps_.loop, deps_.config, deps_.areas, deps_.workers, deps_.trash, counters_, deps_.boot}};
+  SpaceAllocator allocator_{
+      deps_.loop,
+      deps_.config,
+      deps_.areas,
       {[this](int disk) { return cache_.unused_on(disk); }, [this] { return cache_.make_room(); }}};
-  JobWorkers workers_{at_.loop, at_.config, table_, files_, at_.workers, counters_};
-  Notices notices_{at_.workers, at_.config};
-  JobOutput output_{table_, workers_, notices_, at_.config};
-  Credits credits_{at_.loop, at_.config, table_, files_};
-  HeldResults held_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, notices_, *this}};
-  Relays relays_{{at_.loop, at_.config, table_, files_, workers_, at_.peers}};
-  Staging staging_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, desk_, held_, cache_,
-                    relays_, counters_, *this}};
-  Pushes pushes_{{at_.loop, at_.config, table_, files_, workers_, held_, counters_, *this}};
+  JobWorkers workers_{deps_.loop, deps_.config, table_, files_, deps_.workers, counters_};
+  Notices notices_{deps_.workers, deps_.config};
+  JobOutput output_{table_, workers_, notices_, deps_.config};
+  Credits credits_{deps_.loop, deps_.config, table_, files_};
+  HeldResults held_{
+      {deps_.loop, deps_.config, deps_.areas, table_, files_, workers_, notices_, *this}};
+  Relays relays_{{deps_.loop, deps_.config, table_, files_, workers_, deps_.peers}};
+  Staging staging_{{deps_.loop, deps_.config, deps_.areas, table_, files_, workers_, allocator_,
+                    held_, cache_, relays_, counters_, *this}};
+  Pushes pushes_{{deps_.loop, deps_.config, table_, files_, workers_, held_, counters_, *this}};
   PeerTalk talk_{
-      {at_.loop, at_.config, table_, workers_, at_.peers, staging_, relays_, credits_, *this},
+      {deps_.loop, deps_.config, table_, workers_, deps_.peers, staging_, relays_, credits_, *this},
       [this](const JobKey& key) { return waiting_.is_for_all(key); }};
-  Outcomes outcomes_{{at_.loop, at_.config, table_, at_.peers, talk_, *this}};
-  TimeLimits limits_{at_.loop, at_.config, table_};
-  Waiting waiting_{{at_.loop, at_.config, table_, files_, workers_, at_.peers, staging_, talk_,
-                    credits_, limits_}};
-  Ending ending_{{at_.loop, at_.config, at_.areas, table_, files_, workers_, held_, output_,
+  Outcomes outcomes_{{deps_.loop, deps_.config, table_, deps_.peers, talk_, *this}};
+  TimeLimits limits_{deps_.loop, deps_.config, table_};
+  Waiting waiting_{{deps_.loop, deps_.config, table_, files_, workers_, deps_.peers, staging_,
+                    talk_, credits_, limits_}};
+  Ending ending_{{deps_.loop, deps_.config, deps_.areas, table_, files_, workers_, held_, output_,
                   counters_, *this}};
-  Orphans orphans_{at_.loop, at_.config, table_, at_.slurm,
+  Orphans orphans_{deps_.loop, deps_.config, table_, deps_.slurm,
                    [this](const JobKey& key) { done(key, Fact::ended); }};
-  JobViews views_{{at_.loop, at_.config, at_.areas, table_, files_, desk_, held_, pushes_, cache_,
-                   talk_, at_.records}};
+  JobViews views_{{deps_.loop, deps_.config, deps_.areas, table_, files_, allocator_, held_,
+                   pushes_, cache_, talk_, deps_.records}};
   Ticket next_ticket_ = 1;
   std::map<JobKey, Fact> facts_;  // the latest of each job
   std::set<JobKey> moving_;       // jobs whose done() is further up the stack

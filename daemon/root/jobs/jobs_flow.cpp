@@ -126,7 +126,7 @@ void Jobs::make_directory(JobRecord& record) {
 // With several nodes the job may run when all are ready: decided().
 void Jobs::let_run(JobRecord& record) {
   table_.set_state(record, JobState::ready);
-  if (!spans_nodes(record) || at_.peers.off()) credits_.may_run(record);
+  if (!spans_nodes(record) || deps_.peers.off()) credits_.may_run(record);
   table_.save(record);
   // Otherwise the next daemon would stage again what the job works on by then.
   if (const auto why = table_.unsaved(record.key()))
@@ -151,7 +151,7 @@ void Jobs::watch(JobRecord& record) {
 // A push that is under way gives way to the stage-out, which delivers what it has left. The job
 // goes on when all its workers are gone.
 void Jobs::stop(JobRecord& record) {
-  if (record.times.ended == 0) record.times.ended = at_.loop.wall_ms();
+  if (record.times.ended == 0) record.times.ended = deps_.loop.wall_ms();
   if (record.cause.empty()) record.cause = "the job has ended";
   talk_.send_to_all_nodes(record);
   staging_.stop(record);
@@ -162,7 +162,7 @@ void Jobs::stop(JobRecord& record) {
 void Jobs::forget(JobRecord& record) {
   const JobKey key = record.key();
   outcomes_.keep(record);
-  at_.areas.remove_status(key);
+  deps_.areas.remove_status(key);
   credits_.forget(key);
   staging_.forget(key);
   pushes_.forget(key);
@@ -172,7 +172,7 @@ void Jobs::forget(JobRecord& record) {
   views_.forget(key);
   facts_.erase(key);
   table_.forget(key);
-  at_.trash.sweep();
+  deps_.trash.sweep();
 }
 
 }  // namespace nodestage

@@ -18,32 +18,32 @@ constexpr unsigned k_refusal_tries = 5;
 
 bool Outcomes::is_lacking(const JobRecord& record) const {
   return spans_nodes(record) && !is_on_first_node(record) && !record.outcome_known &&
-         at_.config.peer.outcome_wait_s > 0 && !at_.peers.off();
+         deps_.config.peer.outcome_wait_s > 0 && !deps_.peers.off();
 }
 
 void Outcomes::await(JobRecord& record) {
-  at_.table.change(record, JobState::awaiting_outcome);
-  ask(record.key(), at_.loop.now() + std::chrono::seconds(at_.config.peer.outcome_wait_s));
+  deps_.table.change(record, JobState::awaiting_outcome);
+  ask(record.key(), deps_.loop.now() + std::chrono::seconds(deps_.config.peer.outcome_wait_s));
 }
 
 void Outcomes::ask(const JobKey& key, Clock::time_point give_up) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->state != JobState::awaiting_outcome) return;
-  if (at_.loop.now() >= give_up) {
+  if (deps_.loop.now() >= give_up) {
     log::warn(about(*record), "{} has not said how the job ended",
               printable(record->begin.first_node));
-    return at_.events.done(key, Fact::outcome_known);
+    return deps_.events.done(key, Fact::outcome_known);
   }
-  at_.talk.report(*record);
-  at_.loop.after(k_ask_again, [this, key, give_up] { ask(key, give_up); });
+  deps_.talk.report(*record);
+  deps_.loop.after(k_ask_again, [this, key, give_up] { ask(key, give_up); });
 }
 
 void Outcomes::keep(const JobRecord& record) {
   if (!spans_nodes(record) || !is_on_first_node(record)) return;
   const JobKey key = record.key();
-  kept_[key] = {at_.talk.note_of(record), record.begin.node, record.begin.nodes};
-  at_.loop.after(k_outcome_age + std::chrono::seconds(2 * at_.config.peer.outcome_wait_s),
-                 [this, key] { kept_.erase(key); });
+  kept_[key] = {deps_.talk.note_of(record), record.begin.node, record.begin.nodes};
+  deps_.loop.after(k_outcome_age + std::chrono::seconds(2 * deps_.config.peer.outcome_wait_s),
+                   [this, key] { kept_.erase(key); });
 }
 
 bool Outcomes::answer(const PeerNote& note) {
@@ -55,8 +55,8 @@ bool Outcomes::answer(const PeerNote& note) {
   const bool is_member =
       std::find(kept.members.begin(), kept.members.end(), note.from) != kept.members.end();
   if (state->ended != 0 && is_member)
-    at_.peers.send({{note.from}, kept.node, key.job, key.restart, 0, kept.note},
-                   [](const std::string&, const PeerFault&) {});
+    deps_.peers.send({{note.from}, kept.node, key.job, key.restart, 0, kept.note},
+                     [](const std::string&, const PeerFault&) {});
   return true;
 }
 
@@ -65,17 +65,17 @@ void Outcomes::report_refusal(const Begin& begin, const std::string& what) {
 }
 
 void Outcomes::report_refusal(const Begin& begin, const std::string& what, unsigned tries) {
-  if (!spans_nodes(begin) || begin.node_index == 0 || tries == 0 || at_.peers.off()) return;
+  if (!spans_nodes(begin) || begin.node_index == 0 || tries == 0 || deps_.peers.off()) return;
   NodeNote note;
   note.state = NodeState::failed;
   note.cause = bounded("nodestaged has refused the job: " + what);
-  at_.peers.send({{begin.first_node}, begin.node, begin.job, begin.restart, 0, note},
-                 [this, begin, what, tries](const std::string&, const PeerFault& fault) {
-                   if (fault.text.empty()) return;
-                   at_.loop.after(k_ask_again, [this, begin, what, tries] {
-                     report_refusal(begin, what, tries - 1);
+  deps_.peers.send({{begin.first_node}, begin.node, begin.job, begin.restart, 0, note},
+                   [this, begin, what, tries](const std::string&, const PeerFault& fault) {
+                     if (fault.text.empty()) return;
+                     deps_.loop.after(k_ask_again, [this, begin, what, tries] {
+                       report_refusal(begin, what, tries - 1);
+                     });
                    });
-                 });
 }
 
 // PeerTalk: which nodes are silent, and what follows.
@@ -85,12 +85,12 @@ void PeerTalk::watch_others(JobRecord& record) {
   const JobKey key = record.key();
   Talk& talk = talks_[key];
   if (!talk.barrier) return;
-  const auto now = at_.loop.now();
+  const auto now = deps_.loop.now();
   talk.barrier->take(record.begin.node, own_state(record), now);
-  const Barrier::Limits limits{std::chrono::seconds(at_.config.peer.begin_wait_s),
-                               silence_of(record, at_.config)};
+  const Barrier::Limits limits{std::chrono::seconds(deps_.config.peer.begin_wait_s),
+                               silence_of(record, deps_.config)};
   for (const std::string& late : talk.barrier->overdue(now, limits)) {
-    at_.peers.probe(late, [this, key](const std::string& node, const PeerFault& fault) {
+    deps_.peers.probe(late, [this, key](const std::string& node, const PeerFault& fault) {
       judge(key, node, fault);
     });
   }
@@ -104,15 +104,15 @@ void PeerTalk::watch_others(JobRecord& record) {
 
 // A node has been silent for too long; `fault` is what a probe of its port has shown.
 void PeerTalk::judge(const JobKey& key, const std::string& node, const PeerFault& fault) {
-  JobRecord* record = at_.table.find(key);
-  if (record == nullptr || at_.peers.off()) return;
+  JobRecord* record = deps_.table.find(key);
+  if (record == nullptr || deps_.peers.off()) return;
   Talk& talk = talks_[key];
   if (!talk.barrier || !talk.barrier->is_asked_after(node)) return;  // it has spoken meanwhile
-  if (fault.where == PeerFault::Where::here) return talk.barrier->ask_again(node, at_.loop.now());
+  if (fault.where == PeerFault::Where::here) return talk.barrier->ask_again(node, deps_.loop.now());
   const std::string cause =
-      why_silent(record->begin, talk.barrier->has_begun(node), fault.text, at_.config);
+      why_silent(record->begin, talk.barrier->has_begun(node), fault.text, deps_.config);
   log::warn(about(*record), "node {} {}", printable(node), cause);
-  const bool fails = at_.config.peer.on_missing == OnMissing::fail;
+  const bool fails = deps_.config.peer.on_missing == OnMissing::fail;
   fails ? talk.barrier->fail(node, cause + submit_again(node))
         : talk.barrier->leave_out(node, cause);
   watch_others(*record);
@@ -122,7 +122,7 @@ void PeerTalk::judge(const JobKey& key, const std::string& node, const PeerFault
 void PeerTalk::watch_first(JobRecord& record) {
   const JobKey key = record.key();
   Talk& talk = talks_[key];
-  const auto now = at_.loop.now();
+  const auto now = deps_.loop.now();
   const bool listens = record.state == JobState::ready && is_awaited_(key);
   if (listens && !talk.listening) {
     talk.listening = now;
@@ -132,28 +132,28 @@ void PeerTalk::watch_first(JobRecord& record) {
   }
   if (now >= talk.next_note) report(record);
   if (!listens || talk.asked_after) return;
-  const auto limit = talk.heard ? silence_of(record, at_.config)
-                                : std::chrono::seconds(at_.config.peer.begin_wait_s);
+  const auto limit = talk.heard ? silence_of(record, deps_.config)
+                                : std::chrono::seconds(deps_.config.peer.begin_wait_s);
   if (now - std::max(*talk.listening, talk.heard.value_or(*talk.listening)) < limit) return;
   talk.asked_after = true;
-  at_.peers.probe(record.begin.first_node, [this, key](const std::string&, const PeerFault& fault) {
-    judge_first(key, fault);
-  });
+  deps_.peers.probe(
+      record.begin.first_node,
+      [this, key](const std::string&, const PeerFault& fault) { judge_first(key, fault); });
 }
 
 void PeerTalk::judge_first(const JobKey& key, const PeerFault& fault) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->verdict != Verdict::open) return;
   Talk& talk = talks_[key];
   if (!talk.asked_after) return;
   if (fault.where == PeerFault::Where::here) {
     talk.asked_after = false;
-    talk.listening = at_.loop.now();
+    talk.listening = deps_.loop.now();
     return;
   }
   const std::string cause = why_first_is_silent(
-      record->begin, fault.text.empty() ? talk.send_fault : fault.text, at_.config);
-  const bool fails = at_.config.peer.on_missing == OnMissing::fail;
+      record->begin, fault.text.empty() ? talk.send_fault : fault.text, deps_.config);
+  const bool fails = deps_.config.peer.on_missing == OnMissing::fail;
   fails ? decide(*record, Verdict::failed, cause + submit_again(record->begin.first_node))
         : decide(*record, Verdict::ready, "going on without the others: " + cause);
 }
@@ -161,7 +161,7 @@ void PeerTalk::judge_first(const JobKey& key, const PeerFault& fault) {
 // This node receives nothing, and that will not pass by itself.
 void PeerTalk::go_without_peers(JobRecord& record, const std::string& why) {
   const std::string cause = "this node cannot hear the job's other nodes: " + why;
-  if (at_.config.peer.on_missing == OnMissing::proceed)
+  if (deps_.config.peer.on_missing == OnMissing::proceed)
     return decide(record, Verdict::ready, "going on without the others: " + cause);
   const std::string& node = record.begin.node;
   NodeNote note;

@@ -19,7 +19,7 @@ namespace nodestage {
 
 class Outcomes {
  public:
-  struct Places {
+  struct Deps {
     Loop& loop;
     const Config& config;
     JobTable& table;
@@ -27,7 +27,7 @@ class Outcomes {
     PeerTalk& talk;
     JobEvents& events;
   };
-  explicit Outcomes(const Places& places) : at_(places) {}
+  explicit Outcomes(const Deps& deps) : deps_(deps) {}
 
   // Whether this node has to ask before it can stage out.
   [[nodiscard]] bool is_lacking(const JobRecord& record) const;
@@ -50,7 +50,7 @@ class Outcomes {
   void ask(const JobKey& key, Clock::time_point give_up);
   void report_refusal(const Begin& begin, const std::string& what, unsigned tries);
 
-  Places at_;
+  Deps deps_;
   std::map<JobKey, Kept> kept_;
 };
 

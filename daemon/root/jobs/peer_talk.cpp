@@ -128,9 +128,9 @@ void PeerTalk::join(const JobRecord& record) {
     Talk& talk = talks_[key];
     talk.members = {record.begin.nodes.begin(), record.begin.nodes.end()};
     if (record.verdict == Verdict::open && !record.ended)
-      talk.barrier.emplace(record.begin.nodes, at_.loop.now());
+      talk.barrier.emplace(record.begin.nodes, deps_.loop.now());
   }
-  at_.loop.after(std::chrono::milliseconds(0), [this, key] {
+  deps_.loop.after(std::chrono::milliseconds(0), [this, key] {
     take_early(key);
     pulse(key);
   });
@@ -138,25 +138,25 @@ void PeerTalk::join(const JobRecord& record) {
 
 void PeerTalk::take_early(const JobKey& key) {
   for (const PeerNote& note : early_.take(key)) {
-    if (JobRecord* record = at_.table.find(key)) take(*record, note);
+    if (JobRecord* record = deps_.table.find(key)) take(*record, note);
   }
 }
 
 void PeerTalk::pulse(const JobKey& key) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->verdict != Verdict::open || record->ended) return;
-  const bool off = at_.peers.off().has_value();
-  at_.loop.after(off ? k_pulse_when_off : k_talk_pulse, [this, key] { pulse(key); });
+  const bool off = deps_.peers.off().has_value();
+  deps_.loop.after(off ? k_pulse_when_off : k_talk_pulse, [this, key] { pulse(key); });
   if (off) return;
-  at_.staging.look(*record);
-  record = at_.table.find(key);
+  deps_.staging.look(*record);
+  record = deps_.table.find(key);
   if (record == nullptr || record->verdict != Verdict::open) return;
-  if (const auto why = at_.peers.broken()) return go_without_peers(*record, *why);
+  if (const auto why = deps_.peers.broken()) return go_without_peers(*record, *why);
   is_on_first_node(*record) ? watch_others(*record) : watch_first(*record);
 }
 
 bool PeerTalk::is_open(const JobRecord& record) const {
-  return spans_nodes(record) && record.verdict == Verdict::open && !at_.peers.off();
+  return spans_nodes(record) && record.verdict == Verdict::open && !deps_.peers.off();
 }
 
 NodeNote PeerTalk::own_state(const JobRecord& record) const {
@@ -167,7 +167,7 @@ NodeNote PeerTalk::own_state(const JobRecord& record) const {
     case JobState::queued:
       break;
     case JobState::staging: {
-      const WorkerStatus status = at_.workers.status(key, WorkerTask::stage);
+      const WorkerStatus status = deps_.workers.status(key, WorkerTask::stage);
       const Progress progress = progress_of(status);
       if (makes_environment(status)) note.waits |= k_is_in_use;
       note.state = NodeState::staging;
@@ -186,13 +186,13 @@ NodeNote PeerTalk::own_state(const JobRecord& record) const {
     case JobState::held:
     case JobState::gone:
       note.state = NodeState::ready;
-      note.chosen = at_.workers.status(key, WorkerTask::stage).chosen;
+      note.chosen = deps_.workers.status(key, WorkerTask::stage).chosen;
       note.waits = is_awaited_(key) ? k_listens : 0;
       note.ended = record.ended ? 1 : 0;
   }
   const bool has_run = record.times.run != 0;
-  if (has_run || at_.credits.is_looked_at(key)) note.waits |= k_is_in_use;
-  if (at_.relays.is_wanted(record)) note.waits |= k_relays;
+  if (has_run || deps_.credits.is_looked_at(key)) note.waits |= k_is_in_use;
+  if (deps_.relays.is_wanted(record)) note.waits |= k_relays;
   return note;
 }
 
@@ -209,15 +209,15 @@ void PeerTalk::report(const JobRecord& record) { send_report(record, own_state(r
 
 void PeerTalk::send_report(const JobRecord& record, const NodeNote& note) {
   const JobKey key = record.key();
-  talks_[key].next_note = at_.loop.now() + note_interval(record);
-  at_.peers.send({{record.begin.first_node}, record.begin.node, key.job, key.restart, 0, note},
-                 [this, key](const std::string& node, const PeerFault& fault) {
-                   report_sent(key, node, fault);
-                 });
+  talks_[key].next_note = deps_.loop.now() + note_interval(record);
+  deps_.peers.send({{record.begin.first_node}, record.begin.node, key.job, key.restart, 0, note},
+                   [this, key](const std::string& node, const PeerFault& fault) {
+                     report_sent(key, node, fault);
+                   });
 }
 
 void PeerTalk::report_sent(const JobKey& key, const std::string& node, const PeerFault& fault) {
-  const JobRecord* record = at_.table.find(key);
+  const JobRecord* record = deps_.table.find(key);
   if (record == nullptr) return;
   Talk& talk = talks_[key];
   if (fault.text != talk.send_fault && !fault.text.empty())
@@ -226,19 +226,19 @@ void PeerTalk::report_sent(const JobKey& key, const std::string& node, const Pee
   talk.send_fault = fault.text;
   const std::chrono::milliseconds jitter(record->begin.node_index % 1000);
   if (!fault.text.empty())
-    talk.next_note = std::min(talk.next_note, at_.loop.now() + k_resend + jitter);
+    talk.next_note = std::min(talk.next_note, deps_.loop.now() + k_resend + jitter);
 }
 
 void PeerTalk::decide(JobRecord& record, Verdict verdict, const std::string& text) {
   record.verdict = verdict;
-  record.times.decided = at_.loop.wall_ms();
+  record.times.decided = deps_.loop.wall_ms();
   record.verdict_text = bounded(printable(text, Newlines::keep));
   talks_[record.key()].barrier.reset();
   if (verdict == Verdict::ready)
     log::info(about(record), "all nodes are ready{}", text.empty() ? "" : "; " + text);
   else
     log::warn(about(record), "the job fails on all nodes: {}", text);
-  at_.events.decided(record.key());
+  deps_.events.decided(record.key());
 }
 
 bool PeerTalk::has_verdict_of_first(const JobKey& key) const {
@@ -250,7 +250,7 @@ std::string PeerTalk::line(const JobRecord& record) {
   const auto found = talks_.find(record.key());
   if (found == talks_.end()) return {};
   Talk& talk = found->second;
-  const auto now = at_.loop.now();
+  const auto now = deps_.loop.now();
   if (talk.barrier && now - talk.line_made >= k_line_age) {
     talk.line_made = now;
     const bool shows_nodes =
@@ -280,10 +280,10 @@ JobNote PeerTalk::note_of(const JobRecord& record) const {
 
 void PeerTalk::send_to_nodes(const JobRecord& record, std::vector<std::string> nodes) {
   std::erase(nodes, record.begin.node);
-  if (nodes.empty() || at_.peers.off()) return;
+  if (nodes.empty() || deps_.peers.off()) return;
   // A node that needs the answer asks again, so one line of the log is enough.
   const auto logged = std::make_shared<bool>(false);
-  at_.peers.send(
+  deps_.peers.send(
       {std::move(nodes), record.begin.node, record.begin.job, record.begin.restart, 0,
        note_of(record)},
       [logged, subject = about(record)](const std::string& node, const PeerFault& fault) {
@@ -320,7 +320,7 @@ void PeerTalk::take(JobRecord& record, const PeerNote& note) {
   if (!refusal.empty()) return log_refusal("peer " + printable(note.from), refusal);
   talk.sequences[note.from] = note.sequence;
   if (const auto* node = std::get_if<NodeNote>(&note.body)) {
-    at_.relays.heard(record, note.from, *node);
+    deps_.relays.heard(record, note.from, *node);
     take(record, talk, note.from, *node);
   } else if (const auto* job = std::get_if<JobNote>(&note.body)) {
     take(record, talk, note.from, *job);
@@ -328,14 +328,14 @@ void PeerTalk::take(JobRecord& record, const PeerNote& note) {
 }
 
 void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note) {
-  at_.credits.note_use(record.key(), from, (note.waits & k_is_in_use) != 0);
+  deps_.credits.note_use(record.key(), from, (note.waits & k_is_in_use) != 0);
   if (talk.barrier) {
     NodeNote shown = note;
     shown.cause = printable(note.cause, Newlines::keep);
     shown.chosen = printable(note.chosen, Newlines::keep);
-    talk.barrier->take(from, shown, at_.loop.now());
+    talk.barrier->take(from, shown, deps_.loop.now());
     const Verdict verdict = talk.barrier->verdict();
-    if (verdict != Verdict::open && !talk.barrier->is_gathering(at_.loop.now()))
+    if (verdict != Verdict::open && !talk.barrier->is_gathering(deps_.loop.now()))
       return decide(record, verdict, talk.barrier->text());
   }
   // It has missed what was sent to all.
@@ -343,7 +343,7 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, cons
 }
 
 void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const JobNote& note) {
-  talk.heard = at_.loop.now();
+  talk.heard = deps_.loop.now();
   talk.asked_after = false;
   talk.line = printable(note.text);
   if (note.facts.known) record.facts = note.facts;
@@ -352,12 +352,12 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const Job
     record.first_status = note.status;
   }
   if (record.state == JobState::awaiting_outcome) {
-    if (record.outcome_known) at_.events.done(record.key(), Fact::outcome_known);
+    if (record.outcome_known) deps_.events.done(record.key(), Fact::outcome_known);
   } else if (note.verdict != Verdict::open && record.verdict == Verdict::open) {
     talk.has_verdict = true;
     decide(record, note.verdict, note.text);
   } else if (note.verdict != Verdict::open || note.outcome_known) {
-    at_.table.save(record);
+    deps_.table.save(record);
   }
 }
 

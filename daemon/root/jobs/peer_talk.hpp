@@ -75,7 +75,7 @@ std::string why_first_is_silent(const Begin& begin, const std::string& fault, co
 
 class PeerTalk {
  public:
-  struct Places {
+  struct Deps {
     Loop& loop;
     const Config& config;
     JobTable& table;
@@ -89,8 +89,8 @@ class PeerTalk {
   // Whether a step here waits for all nodes of the job.
   using IsAwaited = std::function<bool(const JobKey& key)>;
 
-  PeerTalk(const Places& places, IsAwaited is_awaited)
-      : at_(places), is_awaited_(std::move(is_awaited)) {}
+  PeerTalk(const Deps& deps, IsAwaited is_awaited)
+      : deps_(deps), is_awaited_(std::move(is_awaited)) {}
   PeerTalk(const PeerTalk&) = delete;
   PeerTalk& operator=(const PeerTalk&) = delete;
 
@@ -155,10 +155,10 @@ class PeerTalk {
   void take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note);
   void take(JobRecord& record, Talk& talk, const std::string& from, const JobNote& note);
 
-  Places at_;
+  Deps deps_;
   IsAwaited is_awaited_;
   std::map<JobKey, Talk> talks_;
-  EarlyNotes early_{at_.loop};
+  EarlyNotes early_{deps_.loop};
 };
 
 }  // namespace nodestage

@@ -142,12 +142,12 @@ void Waiting::remove(const JobKey& key, Ticket ticket) {
 
 // Answers one waiter, or reports progress to it and sets its next tick.
 void Waiting::tick(const JobKey& key, Ticket ticket) {
-  if (JobRecord* record = at_.table.find(key)) at_.staging.look(*record);
+  if (JobRecord* record = deps_.table.find(key)) deps_.staging.look(*record);
   answer(key);
-  const JobRecord* record = at_.table.find(key);
+  const JobRecord* record = deps_.table.find(key);
   Waiter* waiter = find(key, ticket);
   if (record == nullptr || waiter == nullptr) return;
-  const bool is_settled = at_.staging.is_settled(*record);
+  const bool is_settled = deps_.staging.is_settled(*record);
   const bool is_answered = waiter->names && is_settled;
   if (const auto word = is_answered ? word_on(*record, *waiter->names) : std::nullopt) {
     const Reply reply = std::move(waiter->reply);
@@ -157,8 +157,8 @@ void Waiting::tick(const JobKey& key, Ticket ticket) {
   // Many waiters get progress less often: each time, the status file is read for it.
   const auto pause = std::max<std::uint64_t>(is_settled ? waiter->interval_ms : k_waiter_share_ms,
                                              k_waiter_share_ms * waiters_[key].size());
-  waiter->timer =
-      at_.loop.after(std::chrono::milliseconds(pause), [this, key, ticket] { tick(key, ticket); });
+  waiter->timer = deps_.loop.after(std::chrono::milliseconds(pause),
+                                   [this, key, ticket] { tick(key, ticket); });
   if (record->state != JobState::failed) waiter->reply(progress(*record, *waiter));
 }
 
@@ -170,13 +170,13 @@ void Waiting::answer(const JobKey& key) {
   for (const auto& [ticket, waiter] : waiters->second) tickets.push_back(ticket);
   int answered_now = 0;
   for (const Ticket ticket : tickets) {
-    JobRecord* record = at_.table.find(key);
+    JobRecord* record = deps_.table.find(key);
     Waiter* waiter = find(key, ticket);
     if (record == nullptr || waiter == nullptr) continue;
     const Word word = word_for(*record, waiter->scope);
     if (word == Word::not_yet || (word == Word::ready && waiter->names)) continue;
     if (answered_now++ == k_waits_at_once) return answer_later(key);
-    at_.loop.cancel(waiter->timer);
+    deps_.loop.cancel(waiter->timer);
     const Waiter answered = std::move(*waiter);
     remove(key, ticket);
     answer(*record, answered, word);
@@ -185,18 +185,18 @@ void Waiting::answer(const JobKey& key) {
 
 void Waiting::answer_later(const JobKey& key) {
   if (!to_answer_.insert(key).second) return;
-  at_.loop.after({}, [this, key] {
+  deps_.loop.after({}, [this, key] {
     to_answer_.erase(key);
     answer(key);
   });
 }
 
 void Waiting::forget(const JobKey& key) {
-  at_.limits.forget(key);
+  deps_.limits.forget(key);
   const auto left = waiters_.extract(key);
   if (left.empty()) return;
   for (const auto& [ticket, waiter] : left.mapped()) {
-    at_.loop.cancel(waiter.timer);
+    deps_.loop.cancel(waiter.timer);
     waiter.reply(Failed{"the job has ended", {}});
   }
 }
@@ -205,7 +205,7 @@ bool Waiting::leave(Ticket ticket) {
   for (const auto& [key, waiters] : waiters_) {
     const auto found = waiters.find(ticket);
     if (found == waiters.end()) continue;
-    at_.loop.cancel(found->second.timer);
+    deps_.loop.cancel(found->second.timer);
     remove(JobKey(key), ticket);
     return true;
   }
@@ -220,7 +220,7 @@ bool Waiting::is_for_all(const JobKey& key) const {
 }
 
 Waiting::Word Waiting::word_for(const JobRecord& record, WaitScope scope) const {
-  const bool all = scope == WaitScope::all && spans_nodes(record) && !at_.peers.off();
+  const bool all = scope == WaitScope::all && spans_nodes(record) && !deps_.peers.off();
   switch (record.state) {
     case JobState::waiting_for_directory:
     case JobState::queued:
@@ -232,7 +232,8 @@ Waiting::Word Waiting::word_for(const JobRecord& record, WaitScope scope) const 
     case JobState::failed:
       // The first node says soon which nodes share the failure.
       if (all && record.verdict == Verdict::open &&
-          at_.loop.now() - at_.table.since(record.key()).value_or(at_.loop.now() - k_share_wait) <
+          deps_.loop.now() -
+                  deps_.table.since(record.key()).value_or(deps_.loop.now() - k_share_wait) <
               k_share_wait)
         return Word::not_yet;
       break;
@@ -255,41 +256,41 @@ std::string Waiting::failure_text(const JobRecord& record, const Waiter& waiter)
   const bool is_told = record.verdict == Verdict::failed && spans_nodes(record) &&
                        waiter.scope == WaitScope::all && !told.empty() && !is_own;
   if (is_told && (record.cause.empty() || told.ends_with(": " + record.cause)))
-    return waiter.speaks == k_says_own && at_.talk.has_verdict_of_first(record.key()) ? "" : told;
+    return waiter.speaks == k_says_own && deps_.talk.has_verdict_of_first(record.key()) ? "" : told;
   return record.cause.empty() ? "the job has ended" : record.cause;
 }
 
 void Waiting::answer(JobRecord& record, const Waiter& waiter, Word word) {
   if (word != Word::ready) return waiter.reply(Failed{failure_text(record, waiter), {}});
-  at_.credits.may_run(record);
+  deps_.credits.may_run(record);
   if (record.times.run == 0) {
-    record.times.run = at_.loop.wall_ms();
-    at_.table.save(record);
-    at_.talk.use_changed(record);
+    record.times.run = deps_.loop.wall_ms();
+    deps_.table.save(record);
+    deps_.talk.use_changed(record);
   }
   const Ready ready = ready_message(record, waiter);
   waiter.reply(ready);
   if (ready.lines.empty()) return;
   // Not before the reply has gone, which waits for the journal: the next daemon says the lines of
   // one that was killed before that.
-  at_.table.then([this, key = record.key()] {
-    JobRecord* const answered = at_.table.find(key);
+  deps_.table.then([this, key = record.key()] {
+    JobRecord* const answered = deps_.table.find(key);
     if (answered == nullptr || answered->announced) return;
     answered->announced = true;
-    at_.table.save(*answered);
+    deps_.table.save(*answered);
   });
 }
 
 Ready Waiting::ready_message(const JobRecord& record, const Waiter& waiter) {
   WorkerStatus status = status_of(record);
   Ready ready{status.environment, {}};
-  ready.environment.insert(ready.environment.begin(), "SLURM_TMPDIR=" + at_.files.path(record));
+  ready.environment.insert(ready.environment.begin(), "SLURM_TMPDIR=" + deps_.files.path(record));
   if (waiter.speaks == 0 || record.announced) return ready;
-  at_.staging.add_hints(record.key(), status);
-  ready.lines = told_lines(status);
+  deps_.staging.add_hints(record.key(), status);
+  ready.lines = user_summary(status);
   for (const std::string& note :
        {note_on_others(record, waiter.scope),
-        raised_note(status.every_s, at_.config.stageout.least_interval_s)}) {
+        raised_note(status.every_s, deps_.config.stageout.least_interval_s)}) {
     if (!note.empty()) ready.lines.push_back(note);
   }
   return ready;
@@ -298,7 +299,7 @@ Ready Waiting::ready_message(const JobRecord& record, const Waiter& waiter) {
 std::string Waiting::note_on_others(const JobRecord& record, WaitScope scope) const {
   if (scope != WaitScope::all) return {};
   const Begin& begin = record.begin;
-  const auto off = at_.peers.off();
+  const auto off = deps_.peers.off();
   const bool too_many = begin.node_count > 1 && begin.first_node.empty() && !begin.request.empty();
   if (too_many || (off && spans_nodes(record)))
     return "note: this step did not wait for the job's other nodes: " +
@@ -312,11 +313,11 @@ Progress Waiting::progress(const JobRecord& record, const Waiter& waiter) const 
   const bool is_ready = record.state == JobState::ready;
   if (record.state == JobState::queued) {
     progress.phase = ProgressPhase::queued;
-    progress.current = at_.staging.waits_for(record.key());
-    progress.jobs_ahead = static_cast<std::uint32_t>(at_.staging.jobs_ahead(record.key()));
+    progress.current = deps_.staging.waits_for(record.key());
+    progress.jobs_ahead = static_cast<std::uint32_t>(deps_.staging.jobs_ahead(record.key()));
   } else if (record.state == JobState::staging || (waiter.names && is_ready)) {
     progress = waiter.names ? progress_on(record, *waiter.names) : progress_of(status_of(record));
-    const auto elapsed = at_.workers.age(record.key(), WorkerTask::stage);
+    const auto elapsed = deps_.workers.age(record.key(), WorkerTask::stage);
     progress.elapsed_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count());
     add_lack(record, progress);
@@ -324,13 +325,13 @@ Progress Waiting::progress(const JobRecord& record, const Waiter& waiter) const 
     progress.phase = ProgressPhase::others;
   }
   if (waiter.speaks != 0) progress.others = others_text(record, waiter.scope, progress);
-  progress.directory = at_.files.path(record);
+  progress.directory = deps_.files.path(record);
   return progress;
 }
 
 // A worker that lacks space has written nothing yet, or stands still.
 void Waiting::add_lack(const JobRecord& record, Progress& progress) const {
-  std::string lack = at_.staging.lack_of(record.key());
+  std::string lack = deps_.staging.lack_of(record.key());
   if (lack.empty()) return;
   progress.phase = ProgressPhase::queued;
   progress.current = std::move(lack);
@@ -339,8 +340,8 @@ void Waiting::add_lack(const JobRecord& record, Progress& progress) const {
 // What follows the figures of this node. One node of a job asks Slurm for its limit.
 std::string Waiting::others_text(const JobRecord& record, WaitScope scope,
                                  Progress& progress) const {
-  std::string text = is_on_first_node(record) ? at_.limits.note(record, progress) : "";
-  const std::string others = scope == WaitScope::all ? at_.talk.line(record) : "";
+  std::string text = is_on_first_node(record) ? deps_.limits.note(record, progress) : "";
+  const std::string others = scope == WaitScope::all ? deps_.talk.line(record) : "";
   if (!text.empty() && !others.empty()) text += "; ";
   return text + others;
 }
@@ -367,20 +368,20 @@ std::optional<Message> Waiting::word_on(const JobRecord& record,
   const bool is_ready = record.state == JobState::ready;
   if (!is_ready && (record.state != JobState::staging || names.empty())) return {};
   const WorkerStatus status = status_of(record);
-  const bool is_lost = is_ready && !at_.workers.is_working(record.key(), WorkerTask::stage) &&
+  const bool is_lost = is_ready && !deps_.workers.is_working(record.key(), WorkerTask::stage) &&
                        !record.begin.request.empty();
   if (status.phase == WorkerPhase::none && !record.begin.request.empty()) {
     if (!is_lost) return {};
     return Failed{"what became of the staging is not known on this node", {}};
   }
-  const Awaited awaited = choose_awaited(status, names, at_.files.path(record));
+  const Awaited awaited = choose_awaited(status, names, deps_.files.path(record));
   if (!awaited.unknown.empty()) {
     if (!is_ready) return {};
     return unknown_datasets(awaited.unknown, status);
   }
   std::string fault;
   if (is_lost) {
-    fault = at_.staging.async_fault(record.key());
+    fault = deps_.staging.async_fault(record.key());
     if (fault.empty()) fault = "the staging process ended before it was staged";
     fault = Error{0, fault, "Submit again; if it happens again, tell your administrators."}.text();
   }
@@ -388,13 +389,13 @@ std::optional<Message> Waiting::word_on(const JobRecord& record,
       failures(awaited.status, names.empty() ? Optional::is_left_out : Optional::counts, fault);
   if (!failed.empty()) return Failed{failed, {}};
   if (!all_ended(awaited.status)) return {};
-  return Ready{{}, told_lines(awaited.status)};
+  return Ready{{}, user_summary(awaited.status)};
 }
 
 Progress Waiting::progress_on(const JobRecord& record,
                               const std::vector<std::string>& names) const {
   const WorkerStatus status = status_of(record);
-  const Awaited awaited = choose_awaited(status, names, at_.files.path(record));
+  const Awaited awaited = choose_awaited(status, names, deps_.files.path(record));
   Progress progress = progress_of(awaited.status, Counted::all);
   if (status.phase == WorkerPhase::ready) progress.phase = ProgressPhase::staging;
   return progress;

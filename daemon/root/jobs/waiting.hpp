@@ -50,7 +50,7 @@ std::string dataset_names(const WorkerStatus& status);
 
 class Waiting {
  public:
-  struct Places {
+  struct Deps {
     Loop& loop;
     const Config& config;
     JobTable& table;
@@ -62,7 +62,7 @@ class Waiting {
     Credits& credits;
     TimeLimits& limits;
   };
-  explicit Waiting(const Places& places) : at_(places) {}
+  explicit Waiting(const Deps& deps) : deps_(deps) {}
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
@@ -105,7 +105,7 @@ class Waiting {
   [[nodiscard]] std::string others_text(const JobRecord& record, WaitScope scope,
                                         Progress& progress) const;
   [[nodiscard]] WorkerStatus status_of(const JobRecord& record) const {
-    return at_.workers.status(record.key(), WorkerTask::stage);
+    return deps_.workers.status(record.key(), WorkerTask::stage);
   }
 
   // waiting.cpp
@@ -114,7 +114,7 @@ class Waiting {
   [[nodiscard]] Progress progress_on(const JobRecord& record,
                                      const std::vector<std::string>& names) const;
 
-  Places at_;
+  Deps deps_;
   std::map<JobKey, std::map<Ticket, Waiter>> waiters_;
   std::set<JobKey> to_answer_;  // of whose waiters the next are answered soon
 };

@@ -94,7 +94,7 @@ Result<KeyFile> read_key_file(const Place& place) {
 }
 
 // The list goes before the single key, as in Slurm.
-std::optional<Place> place_of_key(const KeyPlaces& places) {
+std::optional<Place> place_of_key(const KeyLocations& places) {
   if (!places.key_file.empty())
     return Place{places.key_file, places.key_file.ends_with(".jwks"), false};
   for (const std::string& directory : places.slurm_directories) {
@@ -154,14 +154,14 @@ Result<std::optional<ClusterKeys>> decode(std::string_view answer) {
 
 }  // namespace
 
-Result<std::optional<KeyFile>> find_key_file(const KeyPlaces& places) {
+Result<std::optional<KeyFile>> find_key_file(const KeyLocations& places) {
   const auto place = place_of_key(places);
   if (!place) return std::optional<KeyFile>();
   TRY_ASSIGN(KeyFile file, read_key_file(*place));
   return std::optional<KeyFile>(std::move(file));
 }
 
-std::string key_file_mark(const KeyPlaces& places) {
+std::string key_file_mark(const KeyLocations& places) {
   const auto place = place_of_key(places);
   struct stat info {};
   if (!place || ::stat(place->path.c_str(), &info) != 0) return "";
@@ -179,7 +179,7 @@ Result<ClusterKeys> derive_cluster_keys(const KeyFile& file) {
   return ClusterKeys{file.path, {key}};
 }
 
-Result<std::optional<ClusterKeys>> read_cluster_keys(const KeyPlaces& places) {
+Result<std::optional<ClusterKeys>> read_cluster_keys(const KeyLocations& places) {
   const auto answer = ask_apart(k_read_wait, [&places] {
     const auto derived = [&]() -> Result<std::optional<ClusterKeys>> {
       TRY_ASSIGN(const auto file, find_key_file(places));
@@ -228,11 +228,11 @@ bool has_expired(const ClusterKey& key, std::uint64_t now_ms) {
   return key.expires_s != 0 && key.expires_s <= now_ms / 1000;
 }
 
-enum class Way { seal = 1, open = 0 };  // as EVP_CipherInit_ex counts them
+enum class Direction { seal = 1, open = 0 };  // as EVP_CipherInit_ex counts them
 
 // Begins with the head, which is authenticated and not encrypted.
-Result<Cipher> begin_cipher(Way way, const KeySecret& secret, const CredentialSalt& salt,
-                            std::string_view head) {
+Result<Cipher> begin_cipher(Direction direction, const KeySecret& secret,
+                            const CredentialSalt& salt, std::string_view head) {
   std::array<unsigned char, 32> key{};
   unsigned size = 0;
   if (::HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), salt.data(), salt.size(),
@@ -242,7 +242,7 @@ Result<Cipher> begin_cipher(Way way, const KeySecret& secret, const CredentialSa
   int count = 0;
   const bool begun = cipher &&
                      ::EVP_CipherInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, key.data(),
-                                         k_nonce.data(), static_cast<int>(way)) == 1 &&
+                                         k_nonce.data(), static_cast<int>(direction)) == 1 &&
                      ::EVP_CipherUpdate(cipher.get(), nullptr, &count, raw(head),
                                         static_cast<int>(head.size())) == 1;
   ::OPENSSL_cleanse(key.data(), key.size());
@@ -267,7 +267,7 @@ Result<std::string> KeyCredentials::make(std::string_view payload, std::uint64_t
   time.u64(now_ms);
   std::string made(k_key_credential_magic);
   made.append(as_text(key.id)).append(as_text(salt)).append(time.data());
-  TRY_ASSIGN(const Cipher cipher, begin_cipher(Way::seal, key.secret, salt, made));
+  TRY_ASSIGN(const Cipher cipher, begin_cipher(Direction::seal, key.secret, salt, made));
   made.resize(k_head_bytes + payload.size() + k_tag_bytes);
   unsigned char* const to = raw(made) + k_head_bytes;
   int count = 0;
@@ -298,7 +298,7 @@ Result<std::string> KeyCredentials::open(std::string_view credential, std::uint6
   if (has_expired(*key, now_ms))
     return Error{EKEYEXPIRED, "its credential was made with a key that has expired"};
   TRY_ASSIGN(const Cipher cipher,
-             begin_cipher(Way::open, key->secret, salt, credential.substr(0, k_head_bytes)));
+             begin_cipher(Direction::open, key->secret, salt, credential.substr(0, k_head_bytes)));
   std::string payload(rest.size() - k_tag_bytes, '\0');
   std::string tag(rest.substr(payload.size()));
   int count = 0;

@@ -60,7 +60,7 @@ struct KeyFile {
 
 // Where keys may be: `key_file`, unless it is empty, else in the first of these directories whose
 // slurm.conf says AuthType=auth/slurm.
-struct KeyPlaces {
+struct KeyLocations {
   std::string key_file;
   std::vector<std::string> slurm_directories = {"/etc/slurm", "/run/slurm/conf"};
 };
@@ -68,17 +68,17 @@ struct KeyPlaces {
 // Finds and reads the key's file, for which it needs the privilege. Returns nothing if Slurm uses
 // another method. Refuses a file that it cannot read or that users can: Slurm's own as Slurm judges
 // it (no rights but owner's and group's), key_file if it is not root's alone.
-Result<std::optional<KeyFile>> find_key_file(const KeyPlaces& places);
+Result<std::optional<KeyFile>> find_key_file(const KeyLocations& places);
 
 // Returns a text that changes when a key file is replaced. Needs no privilege.
-std::string key_file_mark(const KeyPlaces& places);
+std::string key_file_mark(const KeyLocations& places);
 
 // Refuses bytes that hold no key, or one of fewer than 16 bytes.
 Result<ClusterKeys> derive_cluster_keys(const KeyFile& file);
 
 // Runs find_key_file() and derive_cluster_keys() in a process of its own, so that this one never
 // has the key itself.
-Result<std::optional<ClusterKeys>> read_cluster_keys(const KeyPlaces& places);
+Result<std::optional<ClusterKeys>> read_cluster_keys(const KeyLocations& places);
 
 using CredentialSalt = std::array<std::uint8_t, 32>;
 

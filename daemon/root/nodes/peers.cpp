@@ -44,14 +44,14 @@ int become_carrier(const std::string& program, const std::string& user) {
   return 1;
 }
 
-KeyPlaces key_places(const Config& config) {
-  KeyPlaces places;
+KeyLocations key_places(const Config& config) {
+  KeyLocations places;
   places.key_file = config.peer.key_file;
   return places;
 }
 
 // Runs as the Helper that looks at the key's file, and is ended when its packet was read.
-int tell_key_mark(const KeyPlaces& places) {
+int tell_key_mark(const KeyLocations& places) {
   const std::string packet = "mark " + key_file_mark(places);
   if (::send(k_peer_channel_fd, packet.data(), packet.size(), MSG_NOSIGNAL) < 0) return 1;
   char end = 0;

@@ -34,7 +34,7 @@ std::string encode_sign_reply(const SignReply& reply) {
 
 class Signer {
  public:
-  Signer(std::string user, const KeyPlaces& places)
+  Signer(std::string user, const KeyLocations& places)
       : user_(std::move(user)),
         key_goes_first_(!places.key_file.empty()),
         packet_(k_max_channel_bytes, '\0') {
@@ -56,7 +56,7 @@ class Signer {
 
  private:
   // Runs as root still.
-  void read_key(const KeyPlaces& places) {
+  void read_key(const KeyLocations& places) {
     auto keys = read_cluster_keys(places);
     if (!keys)
       key_fault_ = keys.error().text();
@@ -176,7 +176,7 @@ Result<SignReply> decode_sign_reply(std::string_view packet) {
   return reply;
 }
 
-int run_signer(const std::string& user, const KeyPlaces& places) {
+int run_signer(const std::string& user, const KeyLocations& places) {
   ::prctl(PR_SET_NAME, "nodestaged-sign");
   ::signal(SIGPIPE, SIG_IGN);  // from munged's socket
   Signer signer(user, places);

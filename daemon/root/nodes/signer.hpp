@@ -52,6 +52,6 @@ Result<SignReply> decode_sign_reply(std::string_view packet);
 //
 // The method: places.key_file, where it is set; else MUNGE, if munged answers; else Slurm's own
 // key, where it uses that. What has made a credential once stays the method.
-int run_signer(const std::string& user, const KeyPlaces& places);
+int run_signer(const std::string& user, const KeyLocations& places);
 
 }  // namespace nodestage

@@ -84,7 +84,7 @@ bool Pushes::leave(Ticket ticket) {
   for (auto& [key, job] : jobs_) {
     const auto found = job.callers.find(ticket);
     if (found == job.callers.end()) continue;
-    at_.loop.cancel(found->second.timer);
+    deps_.loop.cancel(found->second.timer);
     job.callers.erase(found);
     return true;
   }
@@ -98,28 +98,28 @@ void Pushes::tick(const JobKey& key, Ticket ticket) {
   Progress progress;
   progress.phase = ProgressPhase::queued;
   if (caller.is_served) {
-    progress = progress_of(at_.workers.status(key, WorkerTask::push), Counted::all);
+    progress = progress_of(deps_.workers.status(key, WorkerTask::push), Counted::all);
     progress.elapsed_ms =
         static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                       at_.workers.age(key, WorkerTask::push))
+                                       deps_.workers.age(key, WorkerTask::push))
                                        .count());
-  } else if (at_.workers.is_working(key, WorkerTask::push)) {
+  } else if (deps_.workers.is_working(key, WorkerTask::push)) {
     progress.current = "the delivery that is under way";
   }
   const auto callers = static_cast<std::int64_t>(job->callers.size());
   const auto pause = std::max(caller.interval, std::chrono::milliseconds(k_caller_share * callers));
-  caller.timer = at_.loop.after(pause, [this, key, ticket] { tick(key, ticket); });
+  caller.timer = deps_.loop.after(pause, [this, key, ticket] { tick(key, ticket); });
   caller.reply(progress);
 }
 
 void Pushes::watch(const JobRecord& record) {
   const JobKey key = record.key();
-  const WorkerStatus status = at_.workers.status(key, WorkerTask::stage);
+  const WorkerStatus status = deps_.workers.status(key, WorkerTask::stage);
   const std::uint64_t since =
       record.pushes.empty() ? record.times.staged : record.pushes.back().ended;
-  const std::uint64_t now = at_.loop.wall_ms();
-  PushTimes times(record.begin, status.every_s, at_.config.stageout.least_interval_s,
-                  at_.loop.now(), std::chrono::milliseconds(now - std::min(since, now)));
+  const std::uint64_t now = deps_.loop.wall_ms();
+  PushTimes times(record.begin, status.every_s, deps_.config.stageout.least_interval_s,
+                  deps_.loop.now(), std::chrono::milliseconds(now - std::min(since, now)));
   if (!times.next()) return;
   jobs_[key].times = std::move(times);
   set_timer(key);
@@ -127,12 +127,12 @@ void Pushes::watch(const JobRecord& record) {
 
 void Pushes::set_timer(const JobKey& key) {
   Job& job = jobs_[key];
-  if (job.timer) at_.loop.cancel(*job.timer);
+  if (job.timer) deps_.loop.cancel(*job.timer);
   job.timer.reset();
   const auto next = job.times.next();
   if (!next) return;
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(*next - at_.loop.now());
-  job.timer = at_.loop.after(std::max(wait, std::chrono::milliseconds(0)), [this, key] {
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(*next - deps_.loop.now());
+  job.timer = deps_.loop.after(std::max(wait, std::chrono::milliseconds(0)), [this, key] {
     jobs_[key].timer.reset();
     due(key);
   });
@@ -140,10 +140,10 @@ void Pushes::set_timer(const JobKey& key) {
 
 // Before the first step has run there is nothing to deliver.
 void Pushes::due(const JobKey& key) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || !can_push(*record)) return;
   Job& job = jobs_[key];
-  const std::uint64_t items = job.times.take_due(at_.loop.now());
+  const std::uint64_t items = job.times.take_due(deps_.loop.now());
   set_timer(key);
   if (record->times.run == 0) return;
   job.next.items |= items;
@@ -155,12 +155,12 @@ void Pushes::go_on(JobRecord& record) {
   const JobKey key = record.key();
   const Job* job = find(key);
   if (job == nullptr || job->next.is_empty()) return;
-  if (at_.workers.is_working(key, WorkerTask::push)) return;
+  if (deps_.workers.is_working(key, WorkerTask::push)) return;
   turns_.ask(record.begin.uid, key, [this, key] { return start(key); });
 }
 
 Turns::Begun Pushes::start(const JobKey& key) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   Job* job = find(key);
   if (record == nullptr || job == nullptr || !can_push(*record) || job->next.is_empty())
     return Turns::Begun::no;
@@ -171,55 +171,55 @@ Turns::Begun Pushes::start(const JobKey& key) {
                  {WorkerEnd::Kind::not_started, "could not be started: " + started.error().what});
     return Turns::Begun::no;
   }
-  job->begun_ms = at_.loop.wall_ms();
-  job->moved_at = at_.loop.now();
+  job->begun_ms = deps_.loop.wall_ms();
+  job->moved_at = deps_.loop.now();
   job->seen = {};
-  at_.table.save(*record);
+  deps_.table.save(*record);
   look(key);
   return Turns::Begun::yes;
 }
 
 Status Pushes::start_worker(JobRecord& record, const PushWanted& wanted) {
-  TRY_ASSIGN(const Fd directory, at_.files.directory(record));
-  WorkerStart start = at_.workers.order(record, WorkerTask::push);
+  TRY_ASSIGN(const Fd directory, deps_.files.directory(record));
+  WorkerStart start = deps_.workers.order(record, WorkerTask::push);
   auto& push = std::get<PushOrder>(start.order);
   wanted.write_to(push);
   push.shows_total = !jobs_[record.key()].callers.empty();
   start.directory_fd = directory.get();
-  return at_.workers.start(
-      record, start, at_.workers.bounds(record, WorkerTask::push),
+  return deps_.workers.start(
+      record, start, deps_.workers.bounds(record, WorkerTask::push),
       [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); });
 }
 
 // A target that does not answer must not keep the next push waiting for ever.
 void Pushes::look(const JobKey& key) {
   Job* job = find(key);
-  if (job == nullptr || !at_.workers.is_working(key, WorkerTask::push)) return;
-  const auto limit = std::chrono::seconds(at_.config.stageout.push_stall_s);
-  const Work done = work_of(at_.workers.status(key, WorkerTask::push));
+  if (job == nullptr || !deps_.workers.is_working(key, WorkerTask::push)) return;
+  const auto limit = std::chrono::seconds(deps_.config.stageout.push_stall_s);
+  const Work done = work_of(deps_.workers.status(key, WorkerTask::push));
   if (done != job->seen) {
     job->seen = done;
-    job->moved_at = at_.loop.now();
+    job->moved_at = deps_.loop.now();
   }
-  if (at_.loop.now() - job->moved_at < limit) {
-    job->look_timer = at_.loop.after(std::chrono::milliseconds(limit) / k_stall_parts,
-                                     [this, key] { look(key); });
+  if (deps_.loop.now() - job->moved_at < limit) {
+    job->look_timer = deps_.loop.after(std::chrono::milliseconds(limit) / k_stall_parts,
+                                       [this, key] { look(key); });
     return;
   }
-  job->given_up = "was stopped: for " + human_duration(at_.config.stageout.push_stall_s * 1000) +
+  job->given_up = "was stopped: for " + human_duration(deps_.config.stageout.push_stall_s * 1000) +
                   " it could copy nothing (stageout.push_stall); a target does not answer";
-  at_.workers.kill(key, WorkerTask::push);
+  deps_.workers.kill(key, WorkerTask::push);
 }
 
 void Pushes::adopt(JobRecord& record) {
   const JobKey key = record.key();
-  const bool lives =
-      at_.workers.adopt(record, WorkerTask::push,
-                        [this](const JobKey& of, const WorkerEnd& end) { worker_ended(of, end); });
+  const bool lives = deps_.workers.adopt(
+      record, WorkerTask::push,
+      [this](const JobKey& of, const WorkerEnd& end) { worker_ended(of, end); });
   if (!lives) return;
   Job& job = jobs_[key];
-  job.begun_ms = at_.loop.wall_ms();
-  job.moved_at = at_.loop.now();
+  job.begun_ms = deps_.loop.wall_ms();
+  job.moved_at = deps_.loop.now();
   turns_.take(record.begin.uid, key);
   look(key);
 }
@@ -227,15 +227,15 @@ void Pushes::adopt(JobRecord& record) {
 void Pushes::stop(JobRecord& record) {
   const JobKey key = record.key();
   if (Job* job = find(key)) {
-    if (job->timer) at_.loop.cancel(*job->timer);
+    if (job->timer) deps_.loop.cancel(*job->timer);
     job->timer.reset();
     job->times = {};
     job->next = {};
     answer(*job, false, [](const auto&) { return Failed{"the job has ended", {}}; });
   }
-  if (!at_.workers.is_working(key, WorkerTask::push)) return;
-  at_.workers.kill(key, WorkerTask::push);
-  at_.table.change(record, JobState::stopping);
+  if (!deps_.workers.is_working(key, WorkerTask::push)) return;
+  deps_.workers.kill(key, WorkerTask::push);
+  deps_.table.change(record, JobState::stopping);
 }
 
 // Answers those that the worker has served, or all.
@@ -245,7 +245,7 @@ bool Pushes::answer(Job& job, bool served_only, Answer make) {
   for (auto next = job.callers.begin(); next != job.callers.end();) {
     const auto caller = next++;
     if (served_only && !caller->second.is_served) continue;
-    at_.loop.cancel(caller->second.timer);
+    deps_.loop.cancel(caller->second.timer);
     owed_.push_back({std::move(caller->second.reply), std::move(caller->second.names), shared});
     job.callers.erase(caller);
     any = true;
@@ -261,26 +261,26 @@ void Pushes::answer_some() {
     owed_.pop_front();
     owed.reply((*owed.answer)(owed.names));
   }
-  if (!owed_.empty()) answer_timer_ = at_.loop.after({}, [this] { answer_some(); });
+  if (!owed_.empty()) answer_timer_ = deps_.loop.after({}, [this] { answer_some(); });
 }
 
 void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   Job& job = jobs_[key];
   if (record == nullptr) {
     jobs_.erase(key);
     return;
   }
-  if (job.look_timer) at_.loop.cancel(*job.look_timer);
+  if (job.look_timer) deps_.loop.cancel(*job.look_timer);
   job.look_timer.reset();
   if (const auto given_up = std::exchange(job.given_up, {})) end.text = *given_up;
   // Without a worker, what the file says is the last one's.
   const WorkerStatus status = end.kind == WorkerEnd::Kind::not_started
                                   ? WorkerStatus()
-                                  : at_.files.status(key, WorkerTask::push);
+                                  : deps_.files.status(key, WorkerTask::push);
   // Each that hangs in the kernel leaves a process there.
   if (end.kind == WorkerEnd::Kind::stuck && !record->ended) {
-    job.times.postpone(at_.loop.now() + k_after_stuck);
+    job.times.postpone(deps_.loop.now() + k_after_stuck);
     set_timer(key);
   }
   if (!record->ended) {
@@ -289,16 +289,16 @@ void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
         job, true, [status, end](const auto& names) { return answer_to(names, status, end); });
     notify_user(*record, job, status, end, was_awaited);
   }
-  at_.table.save(*record);
+  deps_.table.save(*record);
   turns_.end(record->begin.uid, key);
   if (!record->ended) return go_on(*record);
-  if (record->state == JobState::stopping) at_.events.done(key, Fact::stopped);
+  if (record->state == JobState::stopping) deps_.events.done(key, Fact::stopped);
 }
 
 void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
                       const WorkerEnd& end) {
   const PushResult result = result_of(status);
-  const std::uint64_t now = at_.loop.wall_ms();
+  const std::uint64_t now = deps_.loop.wall_ms();
   const Work work = work_of(status);
   const std::uint64_t begun = job.begun_ms == 0 ? now : job.begun_ms;
   const PushFailures before = std::exchange(job.failures, failures_after(job.failures, status));
@@ -306,11 +306,12 @@ void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
       {begun, now, work.bytes_written, work.files, result == PushResult::failed});
   if (record.pushes.size() > k_max_report_pushes) record.pushes.erase(record.pushes.begin());
   ++record.pushes_in_all;
-  at_.counters.add_push(result == PushResult::done        ? Counters::Pushed::done
-                        : result == PushResult::unsettled ? Counters::Pushed::unsettled
-                                                          : Counters::Pushed::failed,
-                        now - std::min(begun, now));
-  if (result == PushResult::failed) at_.counters.add_failure(Activity::push, cause_of(end, status));
+  deps_.counters.add_push(result == PushResult::done        ? Counters::Pushed::done
+                          : result == PushResult::unsettled ? Counters::Pushed::unsettled
+                                                            : Counters::Pushed::failed,
+                          now - std::min(begun, now));
+  if (result == PushResult::failed)
+    deps_.counters.add_failure(Activity::push, cause_of(end, status));
   if (!job.shown) job.shown.emplace();
   show_push(status, *job.shown);
   // A job can ask as often as it likes: the log has the first failure of a row.
@@ -329,12 +330,12 @@ void Pushes::notify_user(JobRecord& record, const Job& job, const WorkerStatus& 
   record.push_has_failed = has_failed;
   const std::string text = has_failed ? push_failed_notice(record, cause_of_failure(status, end))
                                       : pushed_again_notice(record);
-  at_.held.write_notice(record, text, [](Notices::Written) {});
+  deps_.held.write_notice(record, text, [](Notices::Written) {});
 }
 
 WorkerStatus Pushes::status(const JobRecord& record) const {
   const JobKey key = record.key();
-  const bool works = at_.workers.is_working(key, WorkerTask::push);
+  const bool works = deps_.workers.is_working(key, WorkerTask::push);
   const auto found = jobs_.find(key);
   const bool is_shown = found != jobs_.end() && found->second.shown;
   if (!works && is_shown) {
@@ -343,7 +344,7 @@ WorkerStatus Pushes::status(const JobRecord& record) const {
     status.items = *found->second.shown;
     return status;
   }
-  WorkerStatus status = at_.workers.status(key, WorkerTask::push);
+  WorkerStatus status = deps_.workers.status(key, WorkerTask::push);
   if (is_shown) {
     std::vector<ItemRecord> items = *found->second.shown;
     show_push(status, items);

@@ -28,7 +28,7 @@ namespace nodestage {
 
 class Pushes {
  public:
-  struct Places {
+  struct Deps {
     Loop& loop;
     const Config& config;
     JobTable& table;
@@ -38,7 +38,7 @@ class Pushes {
     Counters& counters;
     JobEvents& events;
   };
-  explicit Pushes(const Places& places) : at_(places) {}
+  explicit Pushes(const Deps& deps) : deps_(deps) {}
   Pushes(const Pushes&) = delete;
   Pushes& operator=(const Pushes&) = delete;
 
@@ -98,8 +98,8 @@ class Pushes {
   // The limit for each user: targets that hang delay only their owner's other jobs.
   static constexpr std::size_t k_turns = 4;
 
-  Places at_;
-  Turns turns_{at_.loop, k_turns};
+  Deps deps_;
+  Turns turns_{deps_.loop, k_turns};
   std::map<JobKey, Job> jobs_;
   struct Owed {
     Reply reply;

@@ -26,7 +26,7 @@ Result<std::string> make_key() {
 
 }  // namespace
 
-Result<ChainPlace> RelayChains::join(const RelayLink& link, std::uint64_t longest) {
+Result<ChainPosition> RelayChains::join(const RelayLink& link, std::uint64_t longest) {
   if (const auto known = joined_.find(link.node);
       known != joined_.end() && known->second.port == link.port)
     return known->second.place;
@@ -36,7 +36,7 @@ Result<ChainPlace> RelayChains::join(const RelayLink& link, std::uint64_t longes
     length_ = 0;
     last_.reset();
   }
-  const ChainPlace place{key_, last_};
+  const ChainPosition place{key_, last_};
   joined_.insert_or_assign(link.node, Joined{link.port, place});
   if (link.port == 0) return place;
   ++length_;
@@ -76,13 +76,13 @@ bool stages_something(std::string_view request) {
 }  // namespace
 
 bool Relays::is_wanted(const JobRecord& record) const {
-  return relays_sources(at_.config) && spans_nodes(record) && !at_.peers.off() &&
+  return relays_sources(deps_.config) && spans_nodes(record) && !deps_.peers.off() &&
          stages_something(record.begin.request);
 }
 
 RelayFiles Relays::start(JobRecord& record, int directory_fd) {
   // One that is left of an earlier staging of this job is about to exit.
-  if (!is_wanted(record) || at_.workers.is_working(record.key(), WorkerTask::relay)) return {};
+  if (!is_wanted(record) || deps_.workers.is_working(record.key(), WorkerTask::relay)) return {};
   auto files = start_worker(record, directory_fd);
   if (!files) {
     log::warn(about(record), "its sources are not relayed: {}", files.error().what);
@@ -96,27 +96,27 @@ Result<RelayFiles> Relays::start_worker(JobRecord& record, int directory_fd) {
   RelayFiles files;
   TRY_ASSIGN(files.board, make_board());
   TRY_ASSIGN(files.spool, make_spool(directory_fd, record.begin));
-  TRY_ASSIGN(const Fd plan, at_.files.new_relay_plan(record.key()));
-  WorkerStart start = at_.workers.order(record, WorkerTask::relay);
+  TRY_ASSIGN(const Fd plan, deps_.files.new_relay_plan(record.key()));
+  WorkerStart start = deps_.workers.order(record, WorkerTask::relay);
   std::get<RelayOrder>(start.order).has_board = true;
   start.board_fd = files.board.get();
   start.spool_fd = files.spool.get();
   start.answer_fd = plan.get();
   start.directory_fd = directory_fd;
-  TRY(at_.workers.start(record, start, at_.workers.bounds(record, WorkerTask::relay),
-                        [this](const JobKey& key, const WorkerEnd& end) {
-                          const JobRecord* ended = at_.table.find(key);
-                          if (ended != nullptr && end.kind > WorkerEnd::Kind::killed)
-                            log::warn(about(*ended), "the relay process {}", end.text);
-                        }));
+  TRY(deps_.workers.start(record, start, deps_.workers.bounds(record, WorkerTask::relay),
+                          [this](const JobKey& key, const WorkerEnd& end) {
+                            const JobRecord* ended = deps_.table.find(key);
+                            if (ended != nullptr && end.kind > WorkerEnd::Kind::killed)
+                              log::warn(about(*ended), "the relay process {}", end.text);
+                          }));
   return files;
 }
 
 void Relays::adopt(JobRecord& record) {
   const bool lives =
-      at_.workers.adopt(record, WorkerTask::relay, [](const JobKey&, const WorkerEnd&) {});
+      deps_.workers.adopt(record, WorkerTask::relay, [](const JobKey&, const WorkerEnd&) {});
   if (!lives) return;
-  const auto plan = at_.files.relay_plan(record.key());
+  const auto plan = deps_.files.relay_plan(record.key());
   if (plan && plan->part == RelayPart::unknown) begin_join(record);
 }
 
@@ -126,7 +126,7 @@ void Relays::begin_join(JobRecord& record) {
   job.port.reset();
   job.is_answered = false;
   job.is_welcome = job.is_welcome || is_on_first_node(record);
-  job.give_up = at_.loop.now() + relay_wait_of(record.begin, at_.config);
+  job.give_up = deps_.loop.now() + relay_wait_of(record.begin, deps_.config);
   job.asked = {};
   if (std::exchange(job.is_joining, true)) return;
   pulse(key);
@@ -134,27 +134,27 @@ void Relays::begin_join(JobRecord& record) {
 
 // Until the relay worker has a plan, or goes on without one.
 void Relays::pulse(const JobKey& key) {
-  const JobRecord* record = at_.table.find(key);
+  const JobRecord* record = deps_.table.find(key);
   const auto found = jobs_.find(key);
   if (found == jobs_.end()) return;
   Job& job = found->second;
-  const auto now = at_.loop.now();
+  const auto now = deps_.loop.now();
   if (record == nullptr || record->ended || job.is_answered || now >= job.give_up ||
-      !at_.workers.is_working(key, WorkerTask::relay)) {
+      !deps_.workers.is_working(key, WorkerTask::relay)) {
     job.is_joining = false;
     return;
   }
   if (!job.port) {
-    const WorkerStatus status = at_.files.status(key, WorkerTask::relay);
+    const WorkerStatus status = deps_.files.status(key, WorkerTask::relay);
     if (status.phase == WorkerPhase::working) job.port = status.relay_port;
   }
   if (job.port && job.is_welcome &&
       now - job.asked >=
-          std::chrono::milliseconds(relay_wait_of(record->begin, at_.config)) / k_asks) {
+          std::chrono::milliseconds(relay_wait_of(record->begin, deps_.config)) / k_asks) {
     job.asked = now;
     is_on_first_node(*record) ? join_here(*record, job) : join(*record, job);
   }
-  at_.loop.after(k_relay_pulse, [this, key] { pulse(key); });
+  deps_.loop.after(k_relay_pulse, [this, key] { pulse(key); });
 }
 
 void Relays::join(const JobRecord& record, Job& job) {
@@ -165,7 +165,7 @@ void Relays::join(const JobRecord& record, Job& job) {
 }
 
 void Relays::join_here(const JobRecord& record, Job& job) {
-  const auto place = job.chains.join({record.begin.node, "", *job.port}, at_.config.relay.chain);
+  const auto place = job.chains.join({record.begin.node, "", *job.port}, deps_.config.relay.chain);
   if (!place) return log::error(about(record), "no key for its relay: {}", place.error().what);
   plan(record, place->key, place->before);
 }
@@ -177,13 +177,13 @@ void Relays::heard(const JobRecord& record, const std::string& from, const NodeN
   const JobKey key = record.key();
   Job& job = jobs_[key];
   if (job.chains.has(from)) return;
-  if (job.to_welcome.empty()) at_.loop.after(k_gather_grants, [this, key] { welcome(key); });
+  if (job.to_welcome.empty()) deps_.loop.after(k_gather_grants, [this, key] { welcome(key); });
   job.to_welcome.insert(from);
 }
 
 void Relays::welcome(const JobKey& key) {
   const auto found = jobs_.find(key);
-  const JobRecord* record = at_.table.find(key);
+  const JobRecord* record = deps_.table.find(key);
   if (found == jobs_.end() || record == nullptr) return;
   const auto nodes = std::exchange(found->second.to_welcome, {});
   RelayNote note;
@@ -213,7 +213,7 @@ void Relays::take(const JobRecord& record, const PeerNote& note, const std::stri
 void Relays::take_join(const JobRecord& record, const PeerNote& note, const std::string& address) {
   const auto& body = std::get<RelayNote>(note.body);
   const auto place = jobs_[record.key()].chains.join(
-      {note.from, address, static_cast<std::uint16_t>(body.port)}, at_.config.relay.chain);
+      {note.from, address, static_cast<std::uint16_t>(body.port)}, deps_.config.relay.chain);
   if (!place) return log::error(about(record), "no key for its relay: {}", place.error().what);
   RelayNote answer;
   answer.word = RelayWord::answer;
@@ -263,23 +263,23 @@ void Relays::plan(const JobRecord& record, const std::string& key,
 }
 
 void Relays::write(const JobRecord& record, const RelayPlan& plan) const {
-  const Status written = at_.files.write_relay_plan(record.key(), plan);
+  const Status written = deps_.files.write_relay_plan(record.key(), plan);
   if (!written)
     log::warn(about(record), "the plan of its relay cannot be written: {}", written.error().what);
 }
 
 // Returns the address on the network that the site wants to be used for data.
 std::string Relays::address_of(const RelayLink& link) const {
-  for (const std::string& pair : at_.config.relay.addresses) {
+  for (const std::string& pair : deps_.config.relay.addresses) {
     if (pair.starts_with(link.node + "=")) return pair.substr(link.node.size() + 1);
   }
   return link.address;
 }
 
 void Relays::send(const JobRecord& record, std::vector<std::string> to, RelayNote note) {
-  at_.peers.send({std::move(to), record.begin.node, record.begin.job, record.begin.restart, 0,
-                  std::move(note)},
-                 [](const std::string&, const PeerFault&) {});
+  deps_.peers.send({std::move(to), record.begin.node, record.begin.job, record.begin.restart, 0,
+                    std::move(note)},
+                   [](const std::string&, const PeerFault&) {});
 }
 
 }  // namespace nodestage

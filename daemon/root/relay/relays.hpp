@@ -33,7 +33,7 @@ struct RelayLink {
   std::uint16_t port = 0;
 };
 
-struct ChainPlace {
+struct ChainPosition {
   std::string key;                  // of the chain, k_relay_key_bytes
   std::optional<RelayLink> before;  // none: the node reads the original
 };
@@ -43,13 +43,13 @@ class RelayChains {
   // Gives a place to a relay worker that has started. With port 0 it does not listen, so no node
   // gets anything from it. A node that joins again with the same port gets the same place; with
   // another one, it stages again. A chain has at most `longest` nodes. Fails if no key can be made.
-  Result<ChainPlace> join(const RelayLink& link, std::uint64_t longest);
+  Result<ChainPosition> join(const RelayLink& link, std::uint64_t longest);
   [[nodiscard]] bool has(const std::string& node) const { return joined_.contains(node); }
 
  private:
   struct Joined {
     std::uint16_t port;
-    ChainPlace place;
+    ChainPosition place;
   };
   std::map<std::string, Joined> joined_;  // by node
   std::string key_;                       // of the chain that grows
@@ -65,7 +65,7 @@ struct RelayFiles {
 
 class Relays {
  public:
-  struct Places {
+  struct Deps {
     Loop& loop;
     const Config& config;
     JobTable& table;
@@ -73,7 +73,7 @@ class Relays {
     JobWorkers& workers;
     Peers& peers;
   };
-  explicit Relays(const Places& places) : at_(places) {}
+  explicit Relays(const Deps& deps) : deps_(deps) {}
   Relays(const Relays&) = delete;
   Relays& operator=(const Relays&) = delete;
 
@@ -87,7 +87,7 @@ class Relays {
   // Takes over the relay worker of an earlier daemon.
   void adopt(JobRecord& record);
   // Stops the relay worker, since the staging has failed or the job has ended.
-  void stop(const JobKey& key) { at_.workers.kill(key, WorkerTask::relay); }
+  void stop(const JobKey& key) { deps_.workers.kill(key, WorkerTask::relay); }
   void forget(const JobKey& key) { jobs_.erase(key); }
 
   // Takes, on the first node, a note of another node of the job.
@@ -122,7 +122,7 @@ class Relays {
   [[nodiscard]] std::string address_of(const RelayLink& link) const;
   void send(const JobRecord& record, std::vector<std::string> to, RelayNote note);
 
-  Places at_;
+  Deps deps_;
   std::map<JobKey, Job> jobs_;
 };
 

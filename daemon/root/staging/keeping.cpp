@@ -80,7 +80,7 @@ Status Keeping::keep(JobRecord& record, const KeepItems& items, int directory_fd
   TRY_ASSIGN(Ends ends, make_ends());
   const CacheEntry& entry = items.front().entry;
   TRY_ASSIGN(Fd work, cache_.make_work(entry));
-  TRY_ASSIGN(const Fd answer, desk_.make_answer_file(key));
+  TRY_ASSIGN(const Fd answer, allocator_.make_answer_file(key));
   WorkerStart keep = order_of_keeper(record, WorkerTask::keep);
   auto& order = std::get<KeepOrder>(keep.order);
   order.shared.clear();
@@ -100,7 +100,7 @@ Status Keeping::keep(JobRecord& record, const KeepItems& items, int directory_fd
   number_[key] = ++keeps_;
   kill_after(std::chrono::seconds(config_.cache.identify_wait_s), key, Reason::empty_handed);
   if (items.size() > 1) kill_after(k_several_at_most, key, Reason::too_long);
-  desk_.open(key, about(record), std::move(work), WorkerTask::keep);
+  allocator_.open(key, about(record), std::move(work), WorkerTask::keep);
   WorkerStart open = workers_.order(record, WorkerTask::identify);
   open.directory_fd = directory_fd;
   open.sources_fd = ends.of_user.get();

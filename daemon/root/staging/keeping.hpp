@@ -16,7 +16,7 @@
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
-#include "daemon/root/tasks/space_desk.hpp"
+#include "daemon/root/tasks/space_allocator.hpp"
 
 namespace nodestage {
 
@@ -30,13 +30,13 @@ using KeepItems = std::vector<KeepItem>;
 class Keeping {
  public:
   Keeping(Loop& loop, const Config& config, const JobFiles& files, JobWorkers& workers,
-          Cache& cache, SpaceDesk& desk)
+          Cache& cache, SpaceAllocator& allocator)
       : loop_(loop),
         config_(config),
         files_(files),
         workers_(workers),
         cache_(cache),
-        desk_(desk) {}
+        allocator_(allocator) {}
 
   // Where something is kept for all, starts `look`, and changes the order of the `identify` that
   // will be started next for the job. Returns its end of the socket; on_end follows then. None
@@ -66,7 +66,7 @@ class Keeping {
   const JobFiles& files_;
   JobWorkers& workers_;
   Cache& cache_;
-  SpaceDesk& desk_;
+  SpaceAllocator& allocator_;
   std::uint64_t keeps_ = 0;                 // started so far
   std::map<JobKey, std::uint64_t> number_;  // of the job's last one
 };

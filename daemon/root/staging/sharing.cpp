@@ -45,51 +45,51 @@ void Sharing::ask(const JobRecord& record) {
   const JobKey key = record.key();
   turns_.ask(uid, key, [this, key] { return identify(key); });
   if (!turns_.is_waiting(uid, key)) return;
-  at_.loop.after(at_.workers.bounds(record, WorkerTask::identify).limits.run, [this, uid, key] {
+  deps_.loop.after(deps_.workers.bounds(record, WorkerTask::identify).limits.run, [this, uid, key] {
     if (turns_.leave(uid, key)) conclude(key);
   });
 }
 
 Turns::Begun Sharing::identify(const JobKey& key) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->state != JobState::queued) return Turns::Begun::no;
   // Its word is about what could be opened then.
-  at_.files.forget_status(key, WorkerTask::look);
-  const auto directory = at_.files.directory(*record);
+  deps_.files.forget_status(key, WorkerTask::look);
+  const auto directory = deps_.files.directory(*record);
   Status started;
   if (directory) {
-    WorkerStart start = at_.workers.order(*record, WorkerTask::identify);
+    WorkerStart start = deps_.workers.order(*record, WorkerTask::identify);
     start.directory_fd = directory->get();
     const auto on_end = [this, uid = record->begin.uid](const JobKey& ended, const WorkerEnd& end) {
       identified(ended, uid, end);
     };
     Fd sources;
     if (refusal(*record).empty()) {
-      std::get<IdentifyOrder>(start.order).cache = at_.cache.path();
-      sources = at_.keeping.look(*record, start, on_end);
+      std::get<IdentifyOrder>(start.order).cache = deps_.cache.path();
+      sources = deps_.keeping.look(*record, start, on_end);
     }
-    started = at_.workers.start(*record, start, at_.workers.bounds(*record, WorkerTask::identify),
-                                on_end);
+    started = deps_.workers.start(*record, start,
+                                  deps_.workers.bounds(*record, WorkerTask::identify), on_end);
     // Without it, `look` ends at once, and says nothing.
-    if (!started) at_.workers.kill(key, WorkerTask::look);
+    if (!started) deps_.workers.kill(key, WorkerTask::look);
   } else {
     started = directory.error();
   }
-  if (started || at_.workers.is_working(key, WorkerTask::look)) return Turns::Begun::yes;
+  if (started || deps_.workers.is_working(key, WorkerTask::look)) return Turns::Begun::yes;
   // The staging itself reports what is wrong.
   log::warn(about(*record), "its shared items cannot be identified: {}", started.error().what);
-  at_.loop.after(std::chrono::milliseconds(0), [this, key] { conclude(key); });
+  deps_.loop.after(std::chrono::milliseconds(0), [this, key] { conclude(key); });
   return Turns::Begun::no;
 }
 
 // After both processes, where there are two.
 void Sharing::identified(const JobKey& key, std::uint32_t uid, const WorkerEnd& end) {
-  if (at_.workers.is_working(key, WorkerTask::identify) ||
-      at_.workers.is_working(key, WorkerTask::look))
+  if (deps_.workers.is_working(key, WorkerTask::identify) ||
+      deps_.workers.is_working(key, WorkerTask::look))
     return;
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record != nullptr && record->state == JobState::queued) {
-    if (at_.files.status(key, WorkerTask::identify).phase != WorkerPhase::done)
+    if (deps_.files.status(key, WorkerTask::identify).phase != WorkerPhase::done)
       log::warn(about(*record), "its shared items were not identified: the process {}", end.text);
     take_keys(*record);
   }
@@ -103,13 +103,13 @@ bool Sharing::await_settled(const JobKey& key, const WorkerStatus& status) {
     if ((item.flags & k_item_unsettled) == 0) continue;
     if (last == nullptr || item.ended_ms > last->ended_ms) last = &item;
   }
-  const std::uint64_t now = at_.loop.wall_ms();
+  const std::uint64_t now = deps_.loop.wall_ms();
   if (last == nullptr || last->ended_ms <= now || settling_.contains(key)) return false;
   settling_[key] = last_part(printable(field_text(last->source)));
   const auto pause = std::chrono::milliseconds(std::min(last->ended_ms - now, k_longest_pause_ms));
-  at_.loop.after(pause, [this, key] {
+  deps_.loop.after(pause, [this, key] {
     const auto settling = settling_.find(key);
-    const JobRecord* record = at_.table.find(key);
+    const JobRecord* record = deps_.table.find(key);
     if (settling == settling_.end() || settling->second.empty() || record == nullptr) return;
     settling->second.clear();
     ask(*record);
@@ -139,9 +139,9 @@ Sharing::Want Sharing::want_of(const JobRecord& record, const ItemRecord& item, 
 // Why nothing is kept for this job; empty when it can be.
 std::string Sharing::refusal(const JobRecord& record) const {
   if (broken_.contains(record.begin.uid)) return "this node's file system cannot keep it";
-  if (!at_.cache.refusal().empty()) return at_.cache.refusal();
-  const auto directory = at_.files.directory(record);
-  return directory && at_.cache.is_on_its_disk(directory->get())
+  if (!deps_.cache.refusal().empty()) return deps_.cache.refusal();
+  const auto directory = deps_.files.directory(record);
+  return directory && deps_.cache.is_on_its_disk(directory->get())
              ? ""
              : "the job directory is on another file system than what is kept";
 }
@@ -149,7 +149,7 @@ std::string Sharing::refusal(const JobRecord& record) const {
 // ---- who stages
 
 void Sharing::settle(const JobKey& key) {
-  const JobRecord* record = at_.table.find(key);
+  const JobRecord* record = deps_.table.find(key);
   const auto found = askers_.find(key);
   if (record == nullptr || found == askers_.end()) return;
   for (Want& want : found->second.wants) {
@@ -161,7 +161,7 @@ void Sharing::settle(const JobKey& key) {
   const bool has_to_keep = std::any_of(wants.begin(), wants.end(), [this](const Want& want) {
     return want.is_open && want.shared.for_readers && !fills_[want.entry.name].has_leader;
   });
-  if (has_to_keep) at_.to_keep(*record);
+  if (has_to_keep) deps_.to_keep(*record);
 }
 
 void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
@@ -171,11 +171,11 @@ void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
     want.is_open = false;
     shared = {shared.item, ShareRole::own, "", "", why};
   };
-  if (const CacheEntry* kept = at_.cache.find(want.entry.name)) {
-    if (!at_.cache.use(kept->name, key, record.begin.uid)) return own(k_no_way_in);
+  if (const CacheEntry* kept = deps_.cache.find(want.entry.name)) {
+    if (!deps_.cache.use(kept->name, key, record.begin.uid)) return own(k_no_way_in);
     want.is_open = false;
     shared.role = ShareRole::link;
-    shared.path = at_.cache.path_of(*kept);
+    shared.path = deps_.cache.path_of(*kept);
     const bool is_made_here = shared.elapsed_ms != 0;
     shared.note = (is_made_here ? "kept on this node" : "staged by " + maker_of(*kept)) +
                   (shared.for_readers ? k_for_all : "");
@@ -192,9 +192,9 @@ void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
   const bool is_led_here = fill.is_led_by(key);
   if (shared.for_readers && asker.is_late && !is_led_here)
     return own("nobody's job has staged it for all who may read it within " +
-               human_duration(at_.config.cache.readers_wait_s * 1000));
+               human_duration(deps_.config.cache.readers_wait_s * 1000));
   if (shared.for_readers || (fill.has_leader && !is_led_here)) return;  // it waits
-  if (const Status reserved = at_.cache.reserve(want.entry); !reserved) {
+  if (const Status reserved = deps_.cache.reserve(want.entry); !reserved) {
     if (fill.failures == 0) fills_.erase(want.entry.name);
     return own(reserved.error().what);
   }
@@ -202,35 +202,35 @@ void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
   fill.has_leader = true;
   want.is_open = false;
   shared.role = ShareRole::lead;
-  shared.path = at_.cache.path_of(want.entry);
+  shared.path = deps_.cache.path_of(want.entry);
 }
 
 void Sharing::conclude(const JobKey& key) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   const auto node = askers_.extract(key);
   if (record == nullptr || record->state != JobState::queued) return;
   std::size_t links = 0;
   if (!node.empty()) {
     for (const Want& want : node.mapped().wants) {
       record->shared.push_back(want.shared);
-      Counters::Cache& counts = at_.counters.cache;
+      Counters::Cache& counts = deps_.counters.cache;
       if (want.shared.role == ShareRole::lead) ++counts.misses;
       if (want.shared.role == ShareRole::own) ++counts.refused;
       if (want.shared.role != ShareRole::link) continue;
       ++links;
-      const CacheEntry* entry = at_.cache.find(want.entry.name);
+      const CacheEntry* entry = deps_.cache.find(want.entry.name);
       if (entry != nullptr && entry->made_by == key)
         ++counts.misses;
       else
-        at_.cache.hit(want.entry.name, record->begin.uid);
+        deps_.cache.hit(want.entry.name, record->begin.uid);
     }
   }
   if (!node.empty()) {
     for (const Want& want : node.mapped().wants) drop_unwanted(want.entry.name);
   }
-  at_.table.save(*record);
+  deps_.table.save(*record);
   const bool is_all = links > 0 && links == node.mapped().items;
-  at_.decided(*record, is_all ? Rest::only_links : Rest::items);
+  deps_.decided(*record, is_all ? Rest::only_links : Rest::items);
 }
 
 // Those who wait for the entry, the earliest first.
@@ -278,7 +278,7 @@ Status Sharing::staged(JobRecord& record, const WorkerStatus& status, Report rep
       lead_ended(name, Failure::none);
     } else {
       shared = {shared.item, ShareRole::own, "", "", kept ? "" : "it could not be kept"};
-      at_.cache.abandon(fill->second.entry);
+      deps_.cache.abandon(fill->second.entry);
       lead_ended(name, Failure::counts);
     }
   }
@@ -292,13 +292,13 @@ Status Sharing::publish(const JobRecord& record, const ItemRecord& item, CacheEn
   entry.files = item.files;
   entry.array_job = record.facts.array_job;
   entry.array_task = record.facts.array_task;
-  return at_.cache.publish(std::move(entry), record.begin.uid, directory,
-                           destination_in(item, path));
+  return deps_.cache.publish(std::move(entry), record.begin.uid, directory,
+                             destination_in(item, path));
 }
 
 Status Sharing::keep(const JobRecord& record, const ItemRecord& item, const CacheEntry& entry) {
-  TRY_ASSIGN(const Fd directory, at_.files.directory(record));
-  Status kept = publish(record, item, entry, directory.get(), at_.files.path(record));
+  TRY_ASSIGN(const Fd directory, deps_.files.directory(record));
+  Status kept = publish(record, item, entry, directory.get(), deps_.files.path(record));
   if (kept) return kept;
   log::error(about_item(record, entry.source), "cannot be kept for further jobs: {}",
              kept.error().what);
@@ -324,16 +324,16 @@ void Sharing::give_up(const JobKey& key, Failure failure) {
     if (fill.is_led_by(key)) entries.push_back(fill.entry);
   }
   // A user whose jobs end while they stage for others would have these wait again and again.
-  if (at_.keeping.is_keeping(key)) failure = Failure::counts;
+  if (deps_.keeping.is_keeping(key)) failure = Failure::counts;
   for (const CacheEntry& entry : entries) {
-    at_.cache.abandon(entry);
+    deps_.cache.abandon(entry);
     lead_ended(entry.name, failure);
   }
 }
 
 bool Sharing::is_settled(const JobRecord& record) const {
   return std::all_of(record.shared.begin(), record.shared.end(), [&](const SharedItem& shared) {
-    return at_.cache.is_settled(name_of(record, shared));
+    return deps_.cache.is_settled(name_of(record, shared));
   });
 }
 
@@ -353,9 +353,9 @@ bool Sharing::leads(const JobKey& key) const {
 
 void Sharing::release(const JobRecord& record) {
   const JobKey key = record.key();
-  at_.keeping.kill(key);
+  deps_.keeping.kill(key);
   give_up(key, Failure::none);
-  at_.cache.release(key);
+  deps_.cache.release(key);
   plain_.erase(key);
   settling_.erase(key);
 }
@@ -367,7 +367,7 @@ void Sharing::carry_on(const JobRecord& record) {
     CacheEntry& entry = fill.entry;
     if (name_of(record, shared).empty()) continue;
     set_owner(record, shared, entry);
-    const Status used = at_.cache.use(entry.name, record.key(), record.begin.uid);
+    const Status used = deps_.cache.use(entry.name, record.key(), record.begin.uid);
     if (!used) log::error(about(record), "can no longer enter {}", shared.path);
     if (shared.role != ShareRole::lead) continue;
     entry.tree = last_part(shared.path);
@@ -390,18 +390,18 @@ std::optional<Sharing::Awaited> Sharing::awaited(const JobKey& key) const {
 }
 
 std::string Sharing::maker_of(const CacheEntry& entry) const {
-  const JobRecord* record = at_.table.find(entry.made_by);
+  const JobRecord* record = deps_.table.find(entry.made_by);
   if (record != nullptr && record->facts.known)
     return job_name(entry.made_by.job, record->facts.array_job, record->facts.array_task);
   return job_name(entry.made_by.job, entry.array_job, entry.array_task);
 }
 
 std::string Sharing::waits_for(const JobKey& key) const {
-  if (at_.workers.is_working(key, WorkerTask::keep)) return kept_now(key);
+  if (deps_.workers.is_working(key, WorkerTask::keep)) return kept_now(key);
   const auto settling = settling_.find(key);
   if (settling != settling_.end() && !settling->second.empty())
     return settling->second + ", which was just changed, to stay as it is for a while";
-  const JobRecord* record = at_.table.find(key);
+  const JobRecord* record = deps_.table.find(key);
   if (record != nullptr && turns_.is_waiting(record->begin.uid, key))
     return "its turn to look at what it shares";
   const auto item = awaited(key);

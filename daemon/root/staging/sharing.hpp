@@ -43,7 +43,7 @@ class Sharing {
   // An item of the job is to be kept for all: when the job has a place, next_to_keep() follows.
   using OnKeep = std::function<void(const JobRecord& record)>;
 
-  struct Places {
+  struct Deps {
     Loop& loop;
     const Config& config;
     JobTable& table;
@@ -55,7 +55,7 @@ class Sharing {
     OnKeep to_keep;
     Keeping& keeping;
   };
-  explicit Sharing(const Places& places) : at_(places) {}
+  explicit Sharing(const Deps& deps) : deps_(deps) {}
   Sharing(const Sharing&) = delete;
   Sharing& operator=(const Sharing&) = delete;
 
@@ -184,8 +184,8 @@ class Sharing {
   void give_up(const JobKey& key, Failure failure);
   [[nodiscard]] std::string refusal(const JobRecord& record) const;
 
-  Places at_;
-  Turns turns_{at_.loop, 4};
+  Deps deps_;
+  Turns turns_{deps_.loop, 4};
   std::map<JobKey, Asker> askers_;     // that are not decided
   std::map<std::string, Fill> fills_;  // by the entry's name
   std::set<JobKey> plain_;             // jobs that share nothing, after a fault

@@ -26,9 +26,9 @@ std::string why_not_kept(const WorkerStatus& status, const ItemRecord& item,
 // What the keeper has found out comes before what the user's process says of the same item.
 void Sharing::take_keys(JobRecord& record) {
   const JobKey key = record.key();
-  const WorkerStatus status = at_.files.status(key, WorkerTask::identify);
+  const WorkerStatus status = deps_.files.status(key, WorkerTask::identify);
   const WorkerStatus keepers =
-      at_.cache.keeper() ? at_.files.status(key, WorkerTask::look) : WorkerStatus{};
+      deps_.cache.keeper() ? deps_.files.status(key, WorkerTask::look) : WorkerStatus{};
   if (await_settled(key, status)) return;
   Asker asker;
   asker.turn = next_turn_++;
@@ -71,7 +71,7 @@ void Sharing::set_owner(const JobRecord& record, const SharedItem& shared,
 std::optional<LocalUser> Sharing::owner_of(const JobRecord& record,
                                            const SharedItem& shared) const {
   if (!shared.for_readers) return LocalUser{record.begin.uid, record.begin.gid};
-  const auto& keeper = at_.cache.keeper();
+  const auto& keeper = deps_.cache.keeper();
   if (shared.path.empty()) return keeper;
   const std::string directory = last_part(parent_of(shared.path));
   std::string_view number = directory;
@@ -86,7 +86,7 @@ std::string Sharing::name_of(const JobRecord& record, const SharedItem& shared) 
 }
 
 void Sharing::await_readers(const JobKey& key, std::uint64_t turn) {
-  at_.loop.after(std::chrono::seconds(at_.config.cache.readers_wait_s), [this, key, turn] {
+  deps_.loop.after(std::chrono::seconds(deps_.config.cache.readers_wait_s), [this, key, turn] {
     const auto found = askers_.find(key);
     if (found == askers_.end() || found->second.turn != turn) return;
     found->second.is_late = true;
@@ -111,7 +111,7 @@ KeepItems Sharing::next_to_keep(const JobRecord& record) {
       return item.entry.source == entry.source;
     });
     if (!items.empty() && (fill.is_slow || is_beside || entry.source_bytes > most)) continue;
-    if (const Status reserved = at_.cache.reserve(entry); !reserved) {
+    if (const Status reserved = deps_.cache.reserve(entry); !reserved) {
       want.is_open = false;
       want.shared = {want.shared.item, ShareRole::own, "", "", reserved.error().what};
       continue;
@@ -121,7 +121,7 @@ KeepItems Sharing::next_to_keep(const JobRecord& record) {
     fill.has_leader = true;
     items.push_back({want.shared, entry});
     items.back().shared.role = ShareRole::lead;
-    items.back().shared.path = at_.cache.path_of(entry);
+    items.back().shared.path = deps_.cache.path_of(entry);
     if (fill.is_slow) break;
   }
   if (items.empty()) settle(record.key());
@@ -147,10 +147,11 @@ void Sharing::kept(const JobRecord& record, const KeepItems& items, const Worker
       continue;
     const ItemRecord item = i < status.items.size() ? status.items[i] : ItemRecord{};
     const bool is_whole = state_of(item) == ItemState::done && (item.flags & k_item_whole) != 0;
-    const auto work = is_whole ? at_.cache.open_work(first)
+    const auto work = is_whole ? deps_.cache.open_work(first)
                                : Result<Fd>(Error{EIO, why_not_kept(status, item, end)});
-    const Status done = work ? publish(record, item, entry, work->get(), at_.cache.work_path(first))
-                             : Status(work.error());
+    const Status done =
+        work ? publish(record, item, entry, work->get(), deps_.cache.work_path(first))
+             : Status(work.error());
     const bool is_again = is_cut && !is_whole;
     const auto asker = askers_.find(key);
     ended.emplace_back(entry.name, done || is_again ? Failure::none : Failure::counts);
@@ -158,7 +159,7 @@ void Sharing::kept(const JobRecord& record, const KeepItems& items, const Worker
       if (asker != askers_.end()) asker->second.take(entry.name, item);
       continue;
     }
-    at_.cache.abandon(entry);
+    deps_.cache.abandon(entry);
     fill->second.is_slow |= is_begun(item) || !any_begun;
     if (is_again) continue;
     log::warn(about_item(record, entry.source), "not kept for all who may read it: {}",
@@ -171,7 +172,7 @@ void Sharing::kept(const JobRecord& record, const KeepItems& items, const Worker
 
 // "data.tar (45 %), which is staged for all who may read it"
 std::string Sharing::kept_now(const JobKey& key) const {
-  const WorkerStatus status = at_.workers.status(key, WorkerTask::keep);
+  const WorkerStatus status = deps_.workers.status(key, WorkerTask::keep);
   if (status.items.empty()) return "what is staged for all who may read it";
   const auto working =
       std::find_if(status.items.begin(), status.items.end(),

@@ -65,41 +65,41 @@ Error cause_of_end(const WorkerEnd& end) {
 
 Result<Areas::Maker> Staging::make_directory(const JobRecord& record) const {
   if (!record.directory_is_ours) return Areas::Maker::another;
-  auto made = at_.areas.make_directory(record.directory, record.begin.uid, record.begin.gid);
+  auto made = deps_.areas.make_directory(record.directory, record.begin.uid, record.begin.gid);
   if (made) return made;
   return Error{made.error().code, "the job directory cannot be made: " + made.error().what};
 }
 
 // tmpdir.create = "never": a Prolog script of the site makes it after the SPANK prolog.
 void Staging::await_directory(JobRecord& record) {
-  at_.table.change(record, JobState::waiting_for_directory);
-  seek_directory(record.key(), at_.loop.now() + std::chrono::seconds(at_.config.tmpdir.wait_s));
+  deps_.table.change(record, JobState::waiting_for_directory);
+  seek_directory(record.key(), deps_.loop.now() + std::chrono::seconds(deps_.config.tmpdir.wait_s));
 }
 
 void Staging::seek_directory(const JobKey& key, Clock::time_point give_up) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->state != JobState::waiting_for_directory) return;
   const auto directory =
-      at_.areas.open_directory(record->directory, record->begin.uid, mounts_of(*record));
-  if (directory && *directory) return at_.events.done(key, Fact::unstaged);
+      deps_.areas.open_directory(record->directory, record->begin.uid, mounts_of(*record));
+  if (directory && *directory) return deps_.events.done(key, Fact::unstaged);
   // A fault can pass, too: between the site's mkdir and its chown, the directory is root's.
-  if (at_.loop.now() >= give_up) {
+  if (deps_.loop.now() >= give_up) {
     if (!directory) return fail(*record, FailureCause::directory, directory.error());
     return fail(*record, FailureCause::directory,
                 {0,
-                 at_.areas.path_of(record->directory) +
+                 deps_.areas.path_of(record->directory) +
                      ": the site's Prolog has not made this directory within " +
-                     human_duration(at_.config.tmpdir.wait_s * 1000),
+                     human_duration(deps_.config.tmpdir.wait_s * 1000),
                  "Tell your administrators (tmpdir.create = \"never\" in nodestaged.toml)."});
   }
-  at_.loop.after(k_directory_poll, [this, key, give_up] { seek_directory(key, give_up); });
+  deps_.loop.after(k_directory_poll, [this, key, give_up] { seek_directory(key, give_up); });
 }
 
 void Staging::enqueue(JobRecord& record) {
   // The word of an earlier worker is not the next one's.
-  at_.files.forget_status(record.key(), WorkerTask::stage);
-  at_.table.change(record, JobState::queued);
-  at_.events.done(record.key(), Fact::queued);
+  deps_.files.forget_status(record.key(), WorkerTask::stage);
+  deps_.table.change(record, JobState::queued);
+  deps_.events.done(record.key(), Fact::queued);
 }
 
 void Staging::await_turn(const JobRecord& record) {
@@ -112,12 +112,12 @@ void Staging::await_turn(const JobRecord& record) {
 Fd Staging::use_memory(const JobRecord& record, const std::string& cgroup, WorkerStart& start,
                        JobWorkers::Bounds& bounds) {
   auto& memory = std::get<StageOrder>(start.order).memory;
-  auto directory = at_.areas.make_in_memory(record.key(), record.begin.uid, record.begin.gid);
+  auto directory = deps_.areas.make_in_memory(record.key(), record.begin.uid, record.begin.gid);
   if (!directory) {
     memory.refusal = directory.error().what;
     return {};
   }
-  memory.directory = at_.areas.memory_path(record.key());
+  memory.directory = deps_.areas.memory_path(record.key());
   start.memory_fd = directory->get();
   start.job_cgroup = cgroup;
   if (!cgroup.empty()) cgroups_[record.key()] = cgroup;
@@ -147,16 +147,16 @@ Fd Staging::use_memory(const JobRecord& record, const std::string& cgroup, Worke
 void Staging::release_memory(const JobRecord& record) {
   if (!may_be_in_memory(record.begin.request)) return;
   if (const auto cgroup = cgroups_.extract(record.key())) remove_job_cgroup(cgroup.mapped());
-  if (const Status moved = at_.areas.move_memory_to_trash(record.key()); !moved)
+  if (const Status moved = deps_.areas.move_memory_to_trash(record.key()); !moved)
     log::error(about(record), "what it has in memory cannot be removed: {}", moved.error().what);
 }
 
 void Staging::take_turn(const JobKey& key) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->state != JobState::queued || record->ended) return;
   if (sharing_.is_undecided(key)) return keep_next(*record);
   queue_.take_place(key, record->begin.uid);
-  at_.events.done(key, Fact::turn);
+  deps_.events.done(key, Fact::turn);
 }
 
 void Staging::stage(JobRecord& record) {
@@ -169,7 +169,7 @@ void Staging::stage(JobRecord& record) {
     return queue_.go_on();
   }
   const Status started = start_worker(record, cgroup);
-  if (started) return at_.table.change(record, JobState::staging);
+  if (started) return deps_.table.change(record, JobState::staging);
   queue_.leave_place(record.key());
   fail(record, FailureCause::start,
        {0, "staging could not be started: " + started.error().what,
@@ -179,75 +179,75 @@ void Staging::stage(JobRecord& record) {
 
 // A job that only links to what is there has no place, and needs no relay.
 Status Staging::start_worker(JobRecord& record, const std::string& cgroup) {
-  TRY_ASSIGN(Fd directory, at_.files.directory(record));
-  TRY_ASSIGN(const Fd answer, at_.desk.make_answer_file(record.key()));
+  TRY_ASSIGN(Fd directory, deps_.files.directory(record));
+  TRY_ASSIGN(const Fd answer, deps_.allocator.make_answer_file(record.key()));
   WorkerStart start = order_of(record);
   start.answer_fd = answer.get();
   start.directory_fd = directory.get();
   const RelayFiles relay =
-      queue_.has_place(record.key()) ? at_.relays.start(record, directory.get()) : RelayFiles();
+      queue_.has_place(record.key()) ? deps_.relays.start(record, directory.get()) : RelayFiles();
   std::get<StageOrder>(start.order).has_board = static_cast<bool>(relay.board);
   start.board_fd = relay.board.get();
   start.spool_fd = relay.spool.get();
-  JobWorkers::Bounds bounds = at_.workers.bounds(record, WorkerTask::stage);
+  JobWorkers::Bounds bounds = deps_.workers.bounds(record, WorkerTask::stage);
   Fd memory;
   if (may_be_in_memory(record.begin.request)) memory = use_memory(record, cgroup, start, bounds);
-  TRY(at_.workers.start(record, start, bounds, [this](const JobKey& key, const WorkerEnd& end) {
+  TRY(deps_.workers.start(record, start, bounds, [this](const JobKey& key, const WorkerEnd& end) {
     worker_ended(key, end);
   }));
-  at_.desk.open(record.key(), about(record), std::move(directory));
+  deps_.allocator.open(record.key(), about(record), std::move(directory));
   return {};
 }
 
 WorkerStart Staging::order_of(const JobRecord& record) const {
-  WorkerStart start = at_.workers.order(record, WorkerTask::stage);
+  WorkerStart start = deps_.workers.order(record, WorkerTask::stage);
   auto& order = std::get<StageOrder>(start.order);
-  if (record.begin.node_count >= at_.config.read.start_jitter_nodes)
-    order.start_delay_ms = random_delay_ms(at_.config.read.start_jitter_s);
+  if (record.begin.node_count >= deps_.config.read.start_jitter_nodes)
+    order.start_delay_ms = random_delay_ms(deps_.config.read.start_jitter_s);
   const auto& shared = record.shared;
   const bool is_kept = std::any_of(shared.begin(), shared.end(), [](const SharedItem& item) {
     return item.role != ShareRole::own;
   });
-  const bool is_marked = at_.config.staging.hints && at_.config.cache.enabled;
-  if (is_kept || is_marked) order.cache = at_.cache.path();
+  const bool is_marked = deps_.config.staging.hints && deps_.config.cache.enabled;
+  if (is_kept || is_marked) order.cache = deps_.cache.path();
   order.is_again = record.times.staging != 0 &&
                    (may_share(record.begin.request) || over_quota_.contains(record.key()));
-  order.refuse_outputs = at_.held.refusal_of_outputs(record);
-  if (!at_.workers.ends_all()) order.refuse_venv = venv_refusal(record.begin.node);
+  order.refuse_outputs = deps_.held.refusal_of_outputs(record);
+  if (!deps_.workers.ends_all()) order.refuse_venv = venv_refusal(record.begin.node);
   return start;
 }
 
 void Staging::adopt(JobRecord& record) {
   const auto on_end = [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); };
-  if (!at_.workers.adopt(record, WorkerTask::stage, on_end)) return;
+  if (!deps_.workers.adopt(record, WorkerTask::stage, on_end)) return;
   queue_.take_place(record.key(), record.begin.uid);
-  if (auto directory = at_.files.directory(record))
-    at_.desk.open(record.key(), about(record), std::move(*directory));
+  if (auto directory = deps_.files.directory(record))
+    deps_.allocator.open(record.key(), about(record), std::move(*directory));
 }
 
 void Staging::read_staging(JobRecord& record) {
   // The last daemon could not note it.
-  if (record.state == JobState::queued) at_.table.set_state(record, JobState::staging);
+  if (record.state == JobState::queued) deps_.table.set_state(record, JobState::staging);
   worker_ended(record.key(), {});
 }
 
 void Staging::worker_ended(const JobKey& key, const WorkerEnd& end) {
   queue_.leave_place(key);
-  const bool lacked_space = at_.desk.close(key);
-  if (JobRecord* record = at_.table.find(key)) take_end(*record, end, lacked_space);
+  const bool lacked_space = deps_.allocator.close(key);
+  if (JobRecord* record = deps_.table.find(key)) take_end(*record, end, lacked_space);
   queue_.go_on();
 }
 
 void Staging::take_end(JobRecord& record, const WorkerEnd& end, bool lacked_space) {
-  const WorkerStatus status = at_.files.status(record.key(), WorkerTask::stage);
+  const WorkerStatus status = deps_.files.status(record.key(), WorkerTask::stage);
   const bool is_done = status.phase == WorkerPhase::done;
   if (is_done) log_items(record, "staged: ", status, summary_lines(status));
-  if (record.ended) return at_.events.done(record.key(), Fact::stopped);
+  if (record.ended) return deps_.events.done(record.key(), Fact::stopped);
   const bool is_again = again_.erase(record.key()) > 0;
   if (is_again && record.state == JobState::staging)
-    return at_.events.done(record.key(), Fact::unstaged);
+    return deps_.events.done(record.key(), Fact::unstaged);
   // Its journal could not be written meanwhile.
-  if (record.state == JobState::failed) return at_.table.save(record);
+  if (record.state == JobState::failed) return deps_.table.save(record);
   if (!is_done) static_cast<void>(keep_complete(record, status));
   if (status.phase == WorkerPhase::failed && stage_again(record, status)) return;
   if (await_next_step(record, end)) return;
@@ -259,7 +259,7 @@ void Staging::take_end(JobRecord& record, const WorkerEnd& end, bool lacked_spac
   log::warn(about(record), "the worker {} before its async items were staged", end.text);
   async_faults_[record.key()] = "the staging process " + end.text + " before it was staged";
   sharing_.failed(record);
-  at_.table.save(record);
+  deps_.table.save(record);
 }
 
 // Once for each job: what is kept and not in use is not worth a failure at its user's quota.
@@ -269,13 +269,13 @@ bool Staging::stage_again(JobRecord& record, const WorkerStatus& status) {
                   [](const ItemRecord& item) { return (item.flags & k_item_over_quota) != 0; });
   const JobKey key = record.key();
   if (!is_quota || over_quota_.contains(key) || record.state != JobState::staging ||
-      !at_.cache.make_room_of(record.begin.uid))
+      !deps_.cache.make_room_of(record.begin.uid))
     return false;
   over_quota_.insert(key);
   log::info(about(record), "over its user's quota: what is kept for further jobs goes");
   sharing_.failed(record);
-  at_.table.change(record, JobState::queued);
-  await_quota(key, at_.loop.now() + k_quota_wait);
+  deps_.table.change(record, JobState::queued);
+  await_quota(key, deps_.loop.now() + k_quota_wait);
   return true;
 }
 
@@ -285,37 +285,37 @@ bool Staging::await_next_step(JobRecord& record, const WorkerEnd& end) {
       !first_steps_.may_wait_again(record.key()))
     return false;
   log::info(about(record), "in=memory: {}; the job waits for its next one", end.text);
-  at_.relays.stop(record.key());  // the next start has one of its own
+  deps_.relays.stop(record.key());  // the next start has one of its own
   sharing_.failed(record);
-  at_.table.change(record, JobState::queued);
-  at_.events.done(record.key(), Fact::unstaged);
+  deps_.table.change(record, JobState::queued);
+  deps_.events.done(record.key(), Fact::unstaged);
   return true;
 }
 
 void Staging::await_quota(const JobKey& key, Clock::time_point give_up) {
-  JobRecord* record = at_.table.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->state != JobState::queued) return;
-  if (!at_.areas.has_trash_of(record->begin.uid) || at_.loop.now() >= give_up)
-    return at_.events.done(key, Fact::unstaged);
-  at_.loop.after(k_directory_poll, [this, key, give_up] { await_quota(key, give_up); });
+  if (!deps_.areas.has_trash_of(record->begin.uid) || deps_.loop.now() >= give_up)
+    return deps_.events.done(key, Fact::unstaged);
+  deps_.loop.after(k_directory_poll, [this, key, give_up] { await_quota(key, give_up); });
 }
 
 // First, what was staged for others is moved to where its links lead.
 void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharing::Report report) {
   const Status kept = sharing_.staged(record, status, report);
-  if (record.state == JobState::ready) return at_.table.save(record);
+  if (record.state == JobState::ready) return deps_.table.save(record);
   if (!kept && report == Sharing::Report::last)
-    return at_.events.done(record.key(), Fact::unstaged);
+    return deps_.events.done(record.key(), Fact::unstaged);
   if (!kept) return stage_anew(record.key());
   if (!sharing_.is_settled(record)) return become_ready_soon(record.key());
-  if (at_.config.staging.hints) count_sources(record, status);
-  at_.events.done(record.key(), Fact::ready);
+  if (deps_.config.staging.hints) count_sources(record, status);
+  deps_.events.done(record.key(), Fact::ready);
 }
 
 void Staging::count_sources(const JobRecord& record, const WorkerStatus& status) {
   for (std::size_t i = 0; i < status.items.size(); ++i) {
     std::string hint =
-        repeated_.count({record.begin.uid, record.key().job}, status.items[i], at_.loop.wall_s());
+        repeated_.count({record.begin.uid, record.key().job}, status.items[i], deps_.loop.wall_s());
     if (!hint.empty()) hints_[record.key()][i] = std::move(hint);
   }
 }
@@ -335,12 +335,12 @@ void Staging::add_hints(const JobKey& key, WorkerStatus& status) const {
 // What it uses was published within this tick of the clock.
 void Staging::become_ready_soon(const JobKey& key) {
   if (!settling_.insert(key).second) return;
-  at_.loop.after(k_tick, [this, key] {
+  deps_.loop.after(k_tick, [this, key] {
     settling_.erase(key);
-    JobRecord* record = at_.table.find(key);
+    JobRecord* record = deps_.table.find(key);
     if (record == nullptr || record->state != JobState::staging || again_.contains(key)) return;
-    const bool is_last = !at_.workers.is_working(key, WorkerTask::stage);
-    become_ready(*record, at_.files.status(key, WorkerTask::stage),
+    const bool is_last = !deps_.workers.is_working(key, WorkerTask::stage);
+    become_ready(*record, deps_.files.status(key, WorkerTask::stage),
                  is_last ? Sharing::Report::last : Sharing::Report::more);
   });
 }
@@ -348,21 +348,21 @@ void Staging::become_ready_soon(const JobKey& key) {
 // Not in the journal: another daemon finds it out again.
 void Staging::stage_anew(const JobKey& key) {
   again_.insert(key);
-  at_.workers.kill(key, WorkerTask::stage);
+  deps_.workers.kill(key, WorkerTask::stage);
 }
 
 // What others need of it is kept as soon as it is complete: it may fail for another item.
 Status Staging::keep_complete(JobRecord& record, const WorkerStatus& status) {
   const std::vector<SharedItem> before = record.shared;
   Status kept = sharing_.staged(record, status, Sharing::Report::more);
-  if (record.shared != before) at_.table.save(record);
+  if (record.shared != before) deps_.table.save(record);
   return kept;
 }
 
 void Staging::look(JobRecord& record) {
   if (record.state == JobState::queued) return look_at_leader(record);
   if (record.state != JobState::staging || again_.contains(record.key())) return;
-  const WorkerStatus status = at_.workers.status(record.key(), WorkerTask::stage);
+  const WorkerStatus status = deps_.workers.status(record.key(), WorkerTask::stage);
   if (status.phase == WorkerPhase::ready)
     return become_ready(record, status, Sharing::Report::more);
   if (status.phase == WorkerPhase::working && !keep_complete(record, status))
@@ -372,29 +372,29 @@ void Staging::look(JobRecord& record) {
 // Nobody may wait for the leader itself, and this job waits for a part of what it stages.
 void Staging::look_at_leader(const JobRecord& record) {
   const auto leader = sharing_.leader_of(record.key());
-  JobRecord* leading = leader ? at_.table.find(*leader) : nullptr;
+  JobRecord* leading = leader ? deps_.table.find(*leader) : nullptr;
   if (leading != nullptr && leading->state == JobState::staging) look(*leading);
 }
 
 void Staging::fail(JobRecord& record, FailureCause why, const Error& cause,
                    const std::string& item) {
-  at_.counters.add_failure(Activity::stage, why);
+  deps_.counters.add_failure(Activity::stage, why);
   record.cause = printable(cause.text(), Newlines::keep);
   record.failure = record.cause;
   log::warn(about_item(record, item), "staging failed: {}", cause.text());
-  at_.table.set_state(record, JobState::failed);
+  deps_.table.set_state(record, JobState::failed);
   sharing_.failed(record);
-  at_.relays.stop(record.key());
-  at_.events.done(record.key(), Fact::failed);
+  deps_.relays.stop(record.key());
+  deps_.events.done(record.key(), Fact::failed);
 }
 
 void Staging::stop(JobRecord& record) {
   queue_.erase(record.key());
   sharing_.release(record);
-  at_.relays.stop(record.key());
-  if (!at_.workers.is_working(record.key(), WorkerTask::stage)) return;
-  at_.table.change(record, JobState::stopping);
-  at_.workers.kill(record.key(), WorkerTask::stage);
+  deps_.relays.stop(record.key());
+  if (!deps_.workers.is_working(record.key(), WorkerTask::stage)) return;
+  deps_.table.change(record, JobState::stopping);
+  deps_.workers.kill(record.key(), WorkerTask::stage);
 }
 
 std::string Staging::async_fault(const JobKey& key) const {
@@ -408,12 +408,12 @@ void Staging::keep_next(JobRecord& record) {
   if (items.empty()) return;  // others stage them, or have
   const Status started = start_keep(record, items);
   if (started) return queue_.take_place(record.key(), record.begin.uid);
-  at_.cache.remove_work(items.front().entry);
+  deps_.cache.remove_work(items.front().entry);
   sharing_.kept(record, items, {}, "did not start: " + started.error().what);
 }
 
 Status Staging::start_keep(JobRecord& record, const KeepItems& items) {
-  TRY_ASSIGN(const Fd directory, at_.files.directory(record));
+  TRY_ASSIGN(const Fd directory, deps_.files.directory(record));
   return keeping_.keep(
       record, items, directory.get(),
       [this, items](const JobKey& key, const WorkerEnd& end) { keep_ended(key, items, end); });
@@ -422,12 +422,12 @@ Status Staging::start_keep(JobRecord& record, const KeepItems& items) {
 // The job may have ended meanwhile. The place goes to whose turn it is: there are others' items
 // between this job's.
 void Staging::keep_ended(const JobKey& key, const KeepItems& items, const WorkerEnd& end) {
-  static_cast<void>(at_.desk.close(key));
+  static_cast<void>(deps_.allocator.close(key));
   queue_.leave_place(key);
-  const JobRecord* record = at_.table.find(key);
+  const JobRecord* record = deps_.table.find(key);
   if (record != nullptr && record->state == JobState::queued && !record->ended)
-    sharing_.kept(*record, items, at_.files.status(key, WorkerTask::keep), end.text);
-  at_.cache.remove_work(items.front().entry);
+    sharing_.kept(*record, items, deps_.files.status(key, WorkerTask::keep), end.text);
+  deps_.cache.remove_work(items.front().entry);
   queue_.go_on();
 }
 

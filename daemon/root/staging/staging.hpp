@@ -18,27 +18,27 @@
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
-#include "daemon/root/tasks/space_desk.hpp"
+#include "daemon/root/tasks/space_allocator.hpp"
 
 namespace nodestage {
 
 class Staging {
  public:
-  struct Places {
+  struct Deps {
     Loop& loop;
     const Config& config;
     Areas& areas;
     JobTable& table;
     const JobFiles& files;
     JobWorkers& workers;
-    SpaceDesk& desk;
+    SpaceAllocator& allocator;
     const HeldResults& held;  // may refuse outputs
     Cache& cache;
     Relays& relays;
     Counters& counters;
     JobEvents& events;
   };
-  explicit Staging(const Places& places) : at_(places) {}
+  explicit Staging(const Deps& deps) : deps_(deps) {}
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
@@ -90,8 +90,10 @@ class Staging {
     return first_steps_.is_waiting(key) ? "its first step on this node, whose memory it uses"
                                         : sharing_.waits_for(key);
   }
-  // Returns what a job that stages waits for, if it lacks space; see SpaceDesk::lack_of().
-  [[nodiscard]] std::string lack_of(const JobKey& key) const { return at_.desk.lack_of(key); }
+  // Returns what a job that stages waits for, if it lacks space; see SpaceAllocator::lack_of().
+  [[nodiscard]] std::string lack_of(const JobKey& key) const {
+    return deps_.allocator.lack_of(key);
+  }
   // Returns why async items of a ready job were not staged: how their worker ended; "" when it
   // still runs or has staged all.
   [[nodiscard]] std::string async_fault(const JobKey& key) const;
@@ -129,25 +131,27 @@ class Staging {
   void take_end(JobRecord& record, const WorkerEnd& end, bool lacked_space);
   void count_sources(const JobRecord& record, const WorkerStatus& status);
 
-  Places at_;
-  StagingQueue queue_{at_.config, [this](const JobKey& key) { take_turn(key); }};
-  Keeping keeping_{at_.loop, at_.config, at_.files, at_.workers, at_.cache, at_.desk};
+  Deps deps_;
+  StagingQueue queue_{deps_.config, [this](const JobKey& key) { take_turn(key); }};
+  Keeping keeping_{deps_.loop,    deps_.config, deps_.files,
+                   deps_.workers, deps_.cache,  deps_.allocator};
   Sharing sharing_{
-      {at_.loop, at_.config, at_.table, at_.files, at_.workers, at_.cache, at_.counters,
+      {deps_.loop, deps_.config, deps_.table, deps_.files, deps_.workers, deps_.cache,
+       deps_.counters,
        [this](const JobRecord& record, Sharing::Rest rest) {
          const bool is_linked = rest == Sharing::Rest::only_links;
          if (is_linked) queue_.erase(record.key());
-         at_.events.done(record.key(), is_linked ? Fact::linked : Fact::identified);
+         deps_.events.done(record.key(), is_linked ? Fact::linked : Fact::identified);
        },
        [this](const JobRecord& record) { queue_.push(record.key(), record.begin.uid); }, keeping_}};
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
   std::set<JobKey> again_;       // jobs that stage again once their workers have ended
-  FirstSteps first_steps_{at_.loop,
-                          at_.config,
-                          at_.areas,
-                          at_.table,
-                          at_.workers,
+  FirstSteps first_steps_{deps_.loop,
+                          deps_.config,
+                          deps_.areas,
+                          deps_.table,
+                          deps_.workers,
                           [this](const JobRecord& record) {
                             queue_.push(record.key(), record.begin.uid); }};
   std::set<JobKey> settling_;  // jobs that become ready with the clock's next tick

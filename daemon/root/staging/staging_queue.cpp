@@ -13,7 +13,7 @@ void FairQueue::erase(const JobKey& job) {
   std::erase_if(jobs_, [&job](const Waiting& waiting) { return waiting.job == job; });
 }
 
-std::optional<JobKey> FairQueue::next(const UserPlaces& places, std::size_t limit) const {
+std::optional<JobKey> FairQueue::next(const UserSlots& places, std::size_t limit) const {
   const Waiting* best = nullptr;
   std::size_t fewest = limit;
   for (const Waiting& waiting : jobs_) {
@@ -28,12 +28,12 @@ std::optional<JobKey> FairQueue::next(const UserPlaces& places, std::size_t limi
 }
 
 // A user's first job counts with the user's places now, the second with one more, and so on.
-std::vector<JobKey> FairQueue::in_turn(const UserPlaces& places) const {
+std::vector<JobKey> FairQueue::in_turn(const UserSlots& places) const {
   struct Turn {
     std::size_t round;
     JobKey job;
   };
-  UserPlaces rounds = places;
+  UserSlots rounds = places;
   std::vector<Turn> turns;
   turns.reserve(jobs_.size());
   for (const Waiting& waiting : jobs_) turns.push_back({rounds[waiting.uid]++, waiting.job});
@@ -45,7 +45,7 @@ std::vector<JobKey> FairQueue::in_turn(const UserPlaces& places) const {
   return order;
 }
 
-std::size_t FairQueue::ahead_of(const JobKey& job, const UserPlaces& places) const {
+std::size_t FairQueue::ahead_of(const JobKey& job, const UserSlots& places) const {
   const auto order = in_turn(places);
   return static_cast<std::size_t>(std::find(order.begin(), order.end(), job) - order.begin());
 }
@@ -71,8 +71,8 @@ std::size_t StagingQueue::ahead_of(const JobKey& job) const {
   return places_.size() + waiting_.ahead_of(job, places_by_user());
 }
 
-UserPlaces StagingQueue::places_by_user() const {
-  UserPlaces places;
+UserSlots StagingQueue::places_by_user() const {
+  UserSlots places;
   for (const auto& [job, uid] : places_) ++places[uid];
   return places;
 }

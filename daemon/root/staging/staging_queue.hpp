@@ -16,7 +16,7 @@ namespace nodestage {
 
 // FairQueue: whose turn it is to stage. Next is a job of the user with the fewest places; among
 // those, the one that came first.
-using UserPlaces = std::map<std::uint32_t, std::size_t>;  // uid → its jobs that stage now
+using UserSlots = std::map<std::uint32_t, std::size_t>;  // uid → its jobs that stage now
 
 class FairQueue {
  public:
@@ -26,17 +26,17 @@ class FairQueue {
   [[nodiscard]] bool empty() const { return jobs_.empty(); }
 
   // Returns the next one, unless every user who waits has `limit` places already.
-  [[nodiscard]] std::optional<JobKey> next(const UserPlaces& places, std::size_t limit) const;
+  [[nodiscard]] std::optional<JobKey> next(const UserSlots& places, std::size_t limit) const;
 
   // Returns how many that wait come before it, if all that stage now keep their places.
-  [[nodiscard]] std::size_t ahead_of(const JobKey& job, const UserPlaces& places) const;
+  [[nodiscard]] std::size_t ahead_of(const JobKey& job, const UserSlots& places) const;
 
  private:
   struct Waiting {
     JobKey job;
     std::uint32_t uid;
   };
-  [[nodiscard]] std::vector<JobKey> in_turn(const UserPlaces& places) const;
+  [[nodiscard]] std::vector<JobKey> in_turn(const UserSlots& places) const;
   std::vector<Waiting> jobs_;  // in the order in which they came
 };
 
@@ -62,7 +62,7 @@ class StagingQueue {
   [[nodiscard]] std::size_t ahead_of(const JobKey& job) const;
 
  private:
-  [[nodiscard]] UserPlaces places_by_user() const;
+  [[nodiscard]] UserSlots places_by_user() const;
   [[nodiscard]] std::size_t places_of_one_user() const;
 
   const Config& config_;

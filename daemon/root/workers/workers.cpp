@@ -280,7 +280,7 @@ void Workers::remove_cgroup(const std::string& name, int tries_left) {
               [this, name, tries_left] { remove_cgroup(name, tries_left - 1); });
 }
 
-void Workers::kill_strangers() {
+void Workers::kill_orphaned_workers() {
   for (const std::string& name : cgroups_.list()) {
     const bool known = std::any_of(workers_.begin(), workers_.end(), [&name](const auto& item) {
       return item.second.cgroup == name;

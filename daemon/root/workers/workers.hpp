@@ -56,7 +56,7 @@ class Workers {
   }
 
   // Kills what earlier daemons left in cgroups that no adopted worker uses.
-  void kill_strangers();
+  void kill_orphaned_workers();
 
  private:
   struct Worker {

@@ -31,9 +31,9 @@ void log_fault(const Status& status) {
 
 }  // namespace
 
-Allowance::Allowance(const Places& places, const std::atomic<bool>& stop)
-    : at_(places), is_answered_(is_regular(places.answer_fd)), stop_(stop) {
-  if (is_answered_) log_fault(write_space_written(at_.status_fd, {}));
+Allowance::Allowance(const Deps& deps, const std::atomic<bool>& stop)
+    : deps_(deps), is_answered_(is_regular(deps.answer_fd)), stop_(stop) {
+  if (is_answered_) log_fault(write_space_written(deps_.status_fd, {}));
 }
 
 Status Allowance::ask(const Need& need, const std::string& subject, Spare spare) {
@@ -47,7 +47,7 @@ void Allowance::give_back(const Amount& amount) {
   const std::lock_guard lock(mutex_);
   need_ = larger(need_ - amount, taken());
   set_limit(smaller(need_, {limit_bytes_, limit_inodes_}));
-  if (is_answered_) log_fault(write_space_claim(at_.status_fd, {serial_, need_, {}, {}, 0}));
+  if (is_answered_) log_fault(write_space_claim(deps_.status_fd, {serial_, need_, {}, {}, 0}));
 }
 
 Status Allowance::take(const Amount& amount) {
@@ -63,14 +63,14 @@ void Allowance::wrote(const Amount& amount) {
   const std::uint64_t bytes = written_bytes_ += amount.bytes;
   if (!is_answered_ || bytes < reported_ + k_report_bytes) return;
   reported_ = bytes;
-  log_fault(write_space_written(at_.status_fd, written()));
+  log_fault(write_space_written(deps_.status_fd, written()));
 }
 
 // The daemon may have changed what is admitted since it was asked: it takes back what a slow worker
 // has not written, and gives one that writes more.
 Status Allowance::catch_up() {
   if (is_answered_) {
-    const auto answer = read_space_answer(at_.answer_fd);
+    const auto answer = read_space_answer(deps_.answer_fd);
     if (answer && answer->serial == serial_) set_limit(smaller(need_, answer->admitted));
   }
   const Amount now = taken();
@@ -86,9 +86,9 @@ Status Allowance::catch_up() {
 
 // What is left of the share counts as the file system's space.
 Amount Allowance::free() const {
-  const Amount free = free_on(at_.dir_fd);
+  const Amount free = free_on(deps_.dir_fd);
   if (!is_of_memory()) return free;
-  return {std::min(free.bytes, less(at_.memory.most, written_bytes_)), free.inodes};
+  return {std::min(free.bytes, less(deps_.memory.most, written_bytes_)), free.inodes};
 }
 
 // Others write to the disk, too: the running jobs.
@@ -99,11 +99,11 @@ Status Allowance::check_disk() {
   if (is_of_memory() && free < on_its_way)
     return too_little_memory(
         "the job has written " + human_bytes(written_bytes_) + " and needs at least another",
-        at_.node, on_its_way, free, at_.memory);
-  if (free < more(at_.leave_free, on_its_way) && give_up_spare()) return check_disk();
-  if (free < more(at_.leave_free, on_its_way))
-    return disk_is_full(at_.node, free, at_.leave_free, asker());
-  checked_ = now + std::min(k_check_bytes, free - at_.leave_free - on_its_way);
+        deps_.node, on_its_way, free, deps_.memory);
+  if (free < more(deps_.leave_free, on_its_way) && give_up_spare()) return check_disk();
+  if (free < more(deps_.leave_free, on_its_way))
+    return disk_is_full(deps_.node, free, deps_.leave_free, asker());
+  checked_ = now + std::min(k_check_bytes, free - deps_.leave_free - on_its_way);
   return {};
 }
 
@@ -113,10 +113,10 @@ Status Allowance::extend(const Amount& need, const Amount& least, const Words& w
   TRY_ASSIGN(const SpaceAnswer answer, answer_to(claim));
   if (answer.granted == 0 && give_up_spare()) return extend(need, least, words);
   if (answer.granted == 0 && is_of_memory())
-    return too_little_memory(words.subject, at_.node, words.need.bytes, answer.free.bytes,
-                             at_.memory);
+    return too_little_memory(words.subject, deps_.node, words.need.bytes, answer.free.bytes,
+                             deps_.memory);
   if (answer.granted == 0) {
-    return too_little_space(words.subject, at_.node, words.need, least - claim.written, answer,
+    return too_little_space(words.subject, deps_.node, words.need, least - claim.written, answer,
                             asker());
   }
   need_ = claim.need;
@@ -133,14 +133,14 @@ Result<SpaceAnswer> Allowance::answer_to(const SpaceClaim& claim) {
   if (!is_answered_) {
     Disk disk;
     disk.free = free();
-    disk.leave_free = at_.leave_free;
+    disk.leave_free = deps_.leave_free;
     return decide(claim, {limit_bytes_, limit_inodes_}, disk);
   }
-  TRY(write_space_written(at_.status_fd, claim.written));
-  TRY(write_space_claim(at_.status_fd, claim));
+  TRY(write_space_written(deps_.status_fd, claim.written));
+  TRY(write_space_claim(deps_.status_fd, claim));
   for (;;) {
-    TRY_ASSIGN(const SpaceAnswer answer, read_space_answer(at_.answer_fd));
-    if (answer.serial == claim.serial) return read_space_answer(at_.answer_fd);
+    TRY_ASSIGN(const SpaceAnswer answer, read_space_answer(deps_.answer_fd));
+    if (answer.serial == claim.serial) return read_space_answer(deps_.answer_fd);
     if (stop_) return stopped();
     std::this_thread::sleep_for(k_poll);
   }

@@ -41,7 +41,7 @@ struct MemoryShare {
 // space that the site wants left, even if others fill the disk meanwhile.
 class Allowance {
  public:
-  struct Places {  // borrowed
+  struct Deps {  // borrowed
     int status_fd;
     int answer_fd;  // not a regular file: no daemon; only leave_free counts
     int dir_fd;     // any directory on the file system
@@ -49,7 +49,7 @@ class Allowance {
     std::string node;
     MemoryShare memory = {};  // answer_fd is none then
   };
-  Allowance(const Places& places, const std::atomic<bool>& stop);
+  Allowance(const Deps& deps, const std::atomic<bool>& stop);
 
   // Sets what is called once, before the first refusal counts. It gives back what the job can do
   // without, and returns whether that made room. It must not call this object.
@@ -69,10 +69,10 @@ class Allowance {
   Status take(const Amount& amount);
   void wrote(const Amount& amount);
 
-  [[nodiscard]] const std::string& node() const { return at_.node; }
+  [[nodiscard]] const std::string& node() const { return deps_.node; }
   [[nodiscard]] Asker asker() const { return is_answered_ ? Asker::job : Asker::run; }
-  [[nodiscard]] bool is_of_memory() const { return at_.memory.most != k_no_limit; }
-  [[nodiscard]] const MemoryShare& memory() const { return at_.memory; }
+  [[nodiscard]] bool is_of_memory() const { return deps_.memory.most != k_no_limit; }
+  [[nodiscard]] const MemoryShare& memory() const { return deps_.memory; }
 
  private:
   Status catch_up();
@@ -90,7 +90,7 @@ class Allowance {
   [[nodiscard]] Amount written() const { return {written_bytes_, written_inodes_}; }
   void set_limit(const Amount& limit);
 
-  const Places at_;
+  const Deps deps_;
   const bool is_answered_;
   const std::atomic<bool>& stop_;
   std::atomic<std::uint64_t> taken_bytes_ = 0;

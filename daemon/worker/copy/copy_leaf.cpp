@@ -99,17 +99,18 @@ class CopyLeaf::AgainTask final : public TaskCrew::Task {
   const Name name_;
 };
 
-CopyLeaf::CopyLeaf(const Way& way, Space& space)
-    : way_(way), open_source_(k_open_source | (way.links == LinksOut::kept ? O_NOFOLLOW : 0)) {
-  for (unsigned i = 0; i < way.crew.most(); ++i) hands_.push_back({space.another(), {}});
+CopyLeaf::CopyLeaf(const Options& options, Space& space)
+    : options_(options),
+      open_source_(k_open_source | (options.links == LinksOut::kept ? O_NOFOLLOW : 0)) {
+  for (unsigned i = 0; i < options.crew.most(); ++i) hands_.push_back({space.another(), {}});
 }
 
 void CopyLeaf::end_task(unsigned thread) {
-  if (hands_[thread].pace.take_is_slow()) way_.crew.grow();
+  if (hands_[thread].pace.take_is_slow()) options_.crew.grow();
 }
 
 std::string CopyLeaf::full(const std::string& path) const {
-  return path.empty() ? way_.path : way_.path + "/" + path;
+  return path.empty() ? options_.path : options_.path + "/" + path;
 }
 
 Error CopyLeaf::unreadable(const std::string& path, int code) const {
@@ -133,7 +134,7 @@ Result<std::string> CopyLeaf::link_text(const At& at, const std::string& name) c
 
 // A link back to a directory above it would never end.
 Result<unsigned char> CopyLeaf::type_behind(const At& at, const std::string& name) const {
-  if (way_.links == LinksOut::kept) return k_link;
+  if (options_.links == LinksOut::kept) return k_link;
   TRY_ASSIGN(const std::string text, link_text(at, name));
   struct stat info {};
   if (!leads_out(text, at.directory.depth)) return k_link;
@@ -154,7 +155,7 @@ Status CopyLeaf::copy(At& at, const ListedName& entry) {
 
 Status CopyLeaf::to(At& at) {
   if (at.to) return {};
-  TRY_ASSIGN(at.to, way_.directories.to(at.directory, space_of(at.thread)));
+  TRY_ASSIGN(at.to, options_.directories.to(at.directory, space_of(at.thread)));
   return {};
 }
 
@@ -166,7 +167,7 @@ Status CopyLeaf::begin(At& at, Links links) {
     return {};
   }
   ++taken_;
-  ++way_.meter.files;
+  ++options_.meter.files;
   return space.will_make();
 }
 
@@ -177,7 +178,7 @@ Status CopyLeaf::file(At& at, const std::string& name, Links links) {
   struct stat info {};
   if (::fstat(from->get(), &info) != 0) return unreadable(at.prefix + name, errno);
   if (!S_ISREG(info.st_mode)) return unreadable(at.prefix + name, ESTALE);
-  info.st_mode = mode_with(way_.writes, info.st_mode);
+  info.st_mode = mode_with(options_.writes, info.st_mode);
   hands_[at.thread].pace.add(asked, 0);
   TRY(begin(at, links));
   TRY_ASSIGN(const bool is_done, is_linked(at, name, info, links));
@@ -186,12 +187,12 @@ Status CopyLeaf::file(At& at, const std::string& name, Links links) {
 
 Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct stat& info) {
   const mode_t mode = mode_of_copy(info);
-  const bool is_set = (mode & ~way_.made_modes) == 0;
+  const bool is_set = (mode & ~options_.made_modes) == 0;
   const std::string path = at.prefix + name;
-  const int access = way_.notes.listener != nullptr ? O_RDWR : O_WRONLY;
+  const int access = options_.notes.listener != nullptr ? O_RDWR : O_WRONLY;
   auto to = open_at(at.to->get(), name, access | k_open_copy, is_set ? mode : 0600);
   if (!to) return space_of(at.thread).explain(path, to.error().code);
-  way_.notes.unreadable.look_at(path, mode | S_IFREG);
+  options_.notes.unreadable.look_at(path, mode | S_IFREG);
   OpenFile file{at.directory,
                 path,
                 full(path),
@@ -199,10 +200,10 @@ Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct
                 std::move(*to),
                 info,
                 is_set ? FileToCopy::Mode::set : FileToCopy::Mode::to_set,
-                way_.xattrs,
-                &way_.meter.from_storage};
+                options_.xattrs,
+                &options_.meter.from_storage};
   const FileToCopy source = file.source(hands_[at.thread].pace);
-  TRY_ASSIGN(const bool is_shared, share_blocks(source, file.to.get(), way_.meter));
+  TRY_ASSIGN(const bool is_shared, share_blocks(source, file.to.get(), options_.meter));
   if (is_shared) return end_file(file, Read::whole, at.thread);
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size < 2 * k_copy_part_bytes) {
@@ -216,7 +217,7 @@ Status CopyLeaf::new_file(At& at, const std::string& name, Fd from, const struct
 Result<CopyLeaf::Read> CopyLeaf::read_range(const OpenFile& file, DataRange range,
                                             unsigned thread) {
   const Status copied = copy_range(file.source(hands_[thread].pace), file.to.get(), range,
-                                   way_.meter, space_of(thread));
+                                   options_.meter, space_of(thread));
   if (copied) return Read::whole;
   if (copied.error().code == k_was_changed) return Read::cut_off;
   return copied.error();
@@ -243,7 +244,7 @@ Status CopyLeaf::copy_part(LargeFile& large, DataRange range, unsigned thread) {
   end_task(thread);
   if (--large.parts > 0) return {};
   TRY(end_file(file, large.is_cut_off ? Read::cut_off : Read::whole, thread));
-  return way_.directories.end_part(file.directory, space);
+  return options_.directories.end_part(file.directory, space);
 }
 
 // Reads a file again that was changed since it was opened. What only becomes longer each time is
@@ -253,21 +254,21 @@ Status CopyLeaf::read_until_settled(OpenFile& file, Read read, unsigned thread) 
   for (unsigned reads = 1;; ++reads) {
     const int from = file.from.get();
     struct stat now {};
-    if (read == Read::whole && has_held_still(from, file.info, way_.settle)) return {};
+    if (read == Read::whole && has_held_still(from, file.info, options_.settle)) return {};
     if (::fstat(from, &now) != 0) return unreadable_source(file.full_path, errno);
     only_grows = only_grows && read == Read::whole && now.st_size > file.info.st_size;
-    if (reads >= way_.settle.reads) break;
-    if (++waits_ <= k_most_waits) way_.settle.wait(way_.settle.between);
-    TRY(way_.meter.check());
+    if (reads >= options_.settle.reads) break;
+    if (++waits_ <= k_most_waits) options_.settle.wait(options_.settle.between);
+    TRY(options_.meter.check());
     if (::fstat(from, &file.info) != 0) return unreadable_source(file.full_path, errno);
-    file.info.st_mode = mode_with(way_.writes, file.info.st_mode);
+    file.info.st_mode = mode_with(options_.writes, file.info.st_mode);
     file.mode = FileToCopy::Mode::to_set;
     if (::ftruncate(file.to.get(), 0) != 0) return space_of(thread).explain(file.path, errno);
     const auto size = static_cast<std::uint64_t>(file.info.st_size);
     TRY_ASSIGN(read, read_range(file, {0, size}, thread));
   }
-  if (!only_grows) return changed_source(file.full_path, way_.settle);
-  way_.notes.growing.add(file.path);
+  if (!only_grows) return changed_source(file.full_path, options_.settle);
+  options_.notes.growing.add(file.path);
   return {};
 }
 
@@ -281,12 +282,13 @@ Status CopyLeaf::end_file(OpenFile& file, Read read, unsigned thread) {
 
 // Its mode may let nobody open it again.
 Fd CopyLeaf::heard(const Fd& copy) const {
-  if (way_.notes.listener == nullptr) return {};
+  if (options_.notes.listener == nullptr) return {};
   return Fd(::fcntl(copy.get(), F_DUPFD_CLOEXEC, 0));
 }
 
 void CopyLeaf::announce(const OpenFile& file, const Fd& copy) const {
-  if (way_.notes.listener != nullptr) way_.notes.listener->file(file.path, copy.get(), file.info);
+  if (options_.notes.listener != nullptr)
+    options_.notes.listener->file(file.path, copy.get(), file.info);
 }
 
 Status CopyLeaf::symlink(At& at, const std::string& name, Links links) {
@@ -300,7 +302,7 @@ Status CopyLeaf::symlink(At& at, const std::string& name, Links links) {
   hands_[at.thread].pace.add(asked, 0);
   TRY(begin(at, links));
   if (links == Links::kept && leads_out(target, at.directory.depth))
-    way_.notes.out_links.add_kept(path, target);
+    options_.notes.out_links.add_kept(path, target);
   TRY_ASSIGN(const bool is_done, is_linked(at, name, info, links));
   if (is_done) return {};
   const Space& space = space_of(at.thread);
@@ -308,7 +310,7 @@ Status CopyLeaf::symlink(At& at, const std::string& name, Links links) {
     return space.explain(path, errno);
   const Status times = copy_times(at.to->get(), name.c_str(), info);
   if (!times) return space.explain(path, times.error().code);
-  if (way_.notes.listener != nullptr) way_.notes.listener->symlink(path, target, info);
+  if (options_.notes.listener != nullptr) options_.notes.listener->symlink(path, target, info);
   return link_others(path, info, at.thread);
 }
 
@@ -321,7 +323,7 @@ Result<bool> CopyLeaf::is_linked(At& at, const std::string& name, const struct s
   CopiedDirectories::begin_part(at.directory);
   const auto met = links_.meet(info, at.prefix + name, {&at.directory, name});
   if (met.turn == Turn::left) return true;
-  TRY(way_.directories.end_part(at.directory, space_of(at.thread)));
+  TRY(options_.directories.end_part(at.directory, space_of(at.thread)));
   return met.turn == Turn::link && make_link(met.first, at.to->get(), at.prefix, name);
 }
 
@@ -330,16 +332,16 @@ Status CopyLeaf::link_others(const std::string& path, const struct stat& info, u
   if (info.st_nlink < 2) return {};
   Space& space = space_of(thread);
   for (auto& name : links_.done(info)) {
-    TRY(way_.meter.check());
-    TRY_ASSIGN(const SharedFd to, way_.directories.to(*name.directory, space));
+    TRY(options_.meter.check());
+    TRY_ASSIGN(const SharedFd to, options_.directories.to(*name.directory, space));
     const std::string parent = CopiedDirectories::path(*name.directory);
     if (make_link(path, to->get(), parent.empty() ? parent : parent + "/", name.name)) {
-      TRY(way_.directories.end_part(*name.directory, space));
+      TRY(options_.directories.end_part(*name.directory, space));
       continue;
     }
     TaskCrew::Tasks again;
     again.push_back(std::make_unique<AgainTask>(*this, std::move(name)));
-    way_.crew.add(thread, std::move(again));
+    options_.crew.add(thread, std::move(again));
   }
   return {};
 }
@@ -348,18 +350,18 @@ Status CopyLeaf::link_others(const std::string& path, const struct stat& info, u
 bool CopyLeaf::make_link(const std::string& first, int to, const std::string& parent_path,
                          const std::string& name) const {
   const SplitPath split = split_path(first);
-  const auto parent = open_directory_below(way_.directories.target_root(), split.parent);
+  const auto parent = open_directory_below(options_.directories.target_root(), split.parent);
   const bool is_made =
       parent && ::linkat(parent->get(), std::string(split.name).c_str(), to, name.c_str(), 0) == 0;
-  if (is_made && way_.notes.listener != nullptr)
-    way_.notes.listener->hard_link(parent_path + name, first);
+  if (is_made && options_.notes.listener != nullptr)
+    options_.notes.listener->hard_link(parent_path + name, first);
   return is_made;
 }
 
 // If a link cannot be made (a mode, a limit of the file system), the file is copied once more.
 Status CopyLeaf::copy_again(CopiedDirectory& directory, const std::string& name, unsigned thread) {
   const std::string path = CopiedDirectories::path(directory);
-  const auto from = way_.directories.from(directory);
+  const auto from = options_.directories.from(directory);
   if (!from) return unreadable(path, from.error().code);
   At at{directory, *from, nullptr, path.empty() ? path : path + "/", thread, {}};
   TRY_ASSIGN(unsigned char type, type_of(at, name));
@@ -367,8 +369,8 @@ Status CopyLeaf::copy_again(CopiedDirectory& directory, const std::string& name,
     TRY_ASSIGN(type, type_behind(at, name));
   }
   TRY(type == DT_LNK ? symlink(at, name, Links::copied) : file(at, name, Links::copied));
-  if (!at.tasks.empty()) way_.crew.add(thread, std::move(at.tasks));
-  return way_.directories.end_part(directory, space_of(thread));
+  if (!at.tasks.empty()) options_.crew.add(thread, std::move(at.tasks));
+  return options_.directories.end_part(directory, space_of(thread));
 }
 
 }  // namespace nodestage

@@ -23,7 +23,7 @@ Error changed_source(const std::string& path, const SettleRules& rules);
 
 class CopyLeaf {
  public:
-  struct Way {
+  struct Options {
     const std::string& path;  // of the tree, for messages
     Meter& meter;
     CopiedDirectories& directories;
@@ -36,7 +36,7 @@ class CopyLeaf {
     const SettleRules& settle;
   };
   // `space` is the item's; each thread gets its own.
-  CopyLeaf(const Way& way, Space& space);
+  CopyLeaf(const Options& options, Space& space);
 
   // The directory that contains the entries of a batch.
   struct At {
@@ -100,7 +100,7 @@ class CopyLeaf {
   [[nodiscard]] std::string full(const std::string& path) const;
   [[nodiscard]] Result<std::string> link_text(const At& at, const std::string& name) const;
 
-  const Way way_;
+  const Options options_;
   const int open_source_;  // flags
   std::vector<Hand> hands_;
   SharedLinks<Name> links_;

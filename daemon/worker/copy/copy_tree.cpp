@@ -34,15 +34,15 @@ Result<Fd> open_to_read(int fd) {
 
 class TreeRun {
  public:
-  TreeRun(const std::string& path, const CopyTree::Way& way, CopiedDirectories& directories,
+  TreeRun(const std::string& path, const CopyTree::Options& options, CopiedDirectories& directories,
           mode_t made_modes, CopyNotes& notes)
-      : way_(way),
+      : options_(options),
         directories_(directories),
         notes_(notes),
-        crew_({way.threads, std::max(way.threads, k_waiting_threads)}),
-        leaves_({path, way.meter, directories, crew_, way.xattrs, made_modes, way.links, notes,
-                 way.writes, way.settle},
-                way.space) {}
+        crew_({options.threads, std::max(options.threads, k_waiting_threads)}),
+        leaves_({path, options.meter, directories, crew_, options.xattrs, made_modes, options.links,
+                 notes, options.writes, options.settle},
+                options.space) {}
 
   Status run();
   [[nodiscard]] const CopyLeaf& leaves() const { return leaves_; }
@@ -62,7 +62,7 @@ class TreeRun {
                      TaskCrew::Tasks& tasks);
   [[nodiscard]] static std::string prefix(const CopiedDirectory& directory);
 
-  const CopyTree::Way& way_;
+  const CopyTree::Options& options_;
   CopiedDirectories& directories_;
   CopyNotes& notes_;
   TaskCrew crew_;
@@ -112,8 +112,8 @@ class TreeRun::NamesTask final : public TaskCrew::Task {
 Status TreeRun::run() {
   TaskCrew::Tasks first;
   CopiedDirectory& root = directories_.root();
-  if (way_.only != nullptr) {
-    first = tasks_for(root, *way_.only);
+  if (options_.only != nullptr) {
+    first = tasks_for(root, *options_.only);
     TRY(directories_.end_part(root, leaves_.space_of(0)));  // instead of the listing
     return crew_.run(std::move(first));
   }
@@ -137,7 +137,7 @@ void TreeRun::add_directory(CopiedDirectory& parent, const std::string& name, En
 Status TreeRun::list(CopiedDirectory& parent, const std::string& name, Entry entry,
                      unsigned thread) {
   const std::string path = prefix(parent) + name;
-  if (!way_.filter.excludes(path)) {
+  if (!options_.filter.excludes(path)) {
     const auto above = directories_.from(parent);
     if (!above) return leaves_.unreadable(path, above.error().code);
     const int follow = entry == Entry::link ? 0 : O_NOFOLLOW;
@@ -145,10 +145,10 @@ Status TreeRun::list(CopiedDirectory& parent, const std::string& name, Entry ent
     struct stat info {};
     if (!fd) return leaves_.unreadable(path, fd.error().code);
     if (::fstat(fd->get(), &info) != 0) return leaves_.unreadable(path, errno);
-    info.st_mode = mode_with(way_.writes, info.st_mode);
+    info.st_mode = mode_with(options_.writes, info.st_mode);
     CopiedDirectory& directory = directories_.add(parent, name, info, std::move(*fd), entry);
     TRY_ASSIGN(const auto open, directories_.from(directory));
-    if (way_.filter.wants(path)) TRY(directories_.to(directory, leaves_.space_of(thread)));
+    if (options_.filter.wants(path)) TRY(directories_.to(directory, leaves_.space_of(thread)));
     TRY(list_names(directory, open, thread));
   }
   return directories_.end_part(parent, leaves_.space_of(thread));
@@ -157,7 +157,7 @@ Status TreeRun::list(CopiedDirectory& parent, const std::string& name, Entry ent
 // The rest of a large directory is left to a thread that has nothing else to do, so that names
 // never outnumber the copies by much.
 Status TreeRun::list_names(CopiedDirectory& directory, const SharedFd& fd, unsigned thread) {
-  TRY(way_.meter.check());
+  TRY(options_.meter.check());
   auto names = list_directory(fd->get(), k_sorted_names);
   if (!names) return leaves_.unreadable(CopiedDirectories::path(directory), names.error().code);
   const bool is_more = names->size() >= k_sorted_names;
@@ -199,7 +199,7 @@ Status TreeRun::copy_batch(CopiedDirectory& directory, std::vector<ListedName>& 
   if (!from) return leaves_.unreadable(CopiedDirectories::path(directory), from.error().code);
   CopyLeaf::At at{directory, *from, nullptr, prefix(directory), thread, {}};
   while (!names.empty() && at.tasks.empty()) {
-    TRY(way_.meter.check());
+    TRY(options_.meter.check());
     if (crew_.has_failed()) return {};
     TRY(copy_entry(at, names.back()));
     names.pop_back();
@@ -216,7 +216,7 @@ Status TreeRun::copy_batch(CopiedDirectory& directory, std::vector<ListedName>& 
 
 Status TreeRun::copy_entry(CopyLeaf::At& at, ListedName& entry) {
   const std::string path = at.prefix + entry.name;
-  if (way_.filter.excludes(path)) return {};
+  if (options_.filter.excludes(path)) return {};
   if (entry.type == DT_UNKNOWN) {
     TRY_ASSIGN(entry.type, leaves_.type_of(at, entry.name));
   }
@@ -224,8 +224,8 @@ Status TreeRun::copy_entry(CopyLeaf::At& at, ListedName& entry) {
     add_directory(at.directory, entry.name, Entry::itself, at.tasks);
     return {};
   }
-  if (entry.type == DT_LNK && way_.links == LinksOut::followed) return copy_behind(at, entry);
-  return way_.filter.wants(path) ? leaves_.copy(at, entry) : Status();
+  if (entry.type == DT_LNK && options_.links == LinksOut::followed) return copy_behind(at, entry);
+  return options_.filter.wants(path) ? leaves_.copy(at, entry) : Status();
 }
 
 // Copies a link, or what it leads to.
@@ -239,7 +239,7 @@ Status TreeRun::copy_behind(CopyLeaf::At& at, const ListedName& link) {
     add_directory(at.directory, link.name, Entry::link, at.tasks);
     return {};
   }
-  if (!way_.filter.wants(path)) return {};
+  if (!options_.filter.wants(path)) return {};
   if (type != DT_LNK) notes_.out_links.add_followed();
   return leaves_.copy(at, {link.inode, type, link.name});
 }
@@ -251,13 +251,13 @@ Status CopyTree::run(Fd from) {
   auto source = open_to_read(from.get());
   if (!source) return unreadable_source(path_, source.error().code);
   if (::fstat(source->get(), &info) != 0) return unreadable_source(path_, errno);
-  info.st_mode = mode_with(way_.writes, info.st_mode);
+  info.st_mode = mode_with(options_.writes, info.st_mode);
   auto to = open_to_read(to_);
-  if (!to) return way_.space.explain("", to.error().code);
-  const mode_t made_modes = modes_at_open(to->get(), way_.umask);
-  notes_.listener = way_.listener;
-  CopiedDirectories directories(std::move(*source), std::move(*to), info, notes_, way_.xattrs);
-  TreeRun run(path_, way_, directories, made_modes, notes_);
+  if (!to) return options_.space.explain("", to.error().code);
+  const mode_t made_modes = modes_at_open(to->get(), options_.umask);
+  notes_.listener = options_.listener;
+  CopiedDirectories directories(std::move(*source), std::move(*to), info, notes_, options_.xattrs);
+  TreeRun run(path_, options_, directories, made_modes, notes_);
   Status done = run.run();
   skipped_ = run.leaves().skipped();
   taken_ = run.leaves().taken();

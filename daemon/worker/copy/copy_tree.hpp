@@ -26,7 +26,7 @@ namespace nodestage {
 
 class CopyTree {
  public:
-  struct Way {
+  struct Options {
     const EntryFilter& filter;  // its `strip` is ignored here
     Meter& meter;
     Space& space;
@@ -42,7 +42,8 @@ class CopyTree {
   };
 
   // `to` (borrowed) is the empty directory to fill, `path` the source's, for messages.
-  CopyTree(int to, std::string path, const Way& way) : to_(to), path_(std::move(path)), way_(way) {}
+  CopyTree(int to, std::string path, const Options& options)
+      : to_(to), path_(std::move(path)), options_(options) {}
 
   // Copies everything below `from` (O_PATH is enough), then from's own mode and times. Call it
   // once.
@@ -55,7 +56,7 @@ class CopyTree {
  private:
   const int to_;
   const std::string path_;
-  const Way way_;
+  const Options options_;
   std::uint64_t skipped_ = 0;
   std::uint64_t taken_ = 0;
   CopyNotes notes_;

@@ -350,19 +350,19 @@ Status CopyOut::link(Descent& at, const SourceEntry& source, const std::string& 
   const auto fate = scope_.links->look(source, path);
   if (!fate && scope_.is_early() && fate.error().code == ENOENT) return {};
   if (!fate) return check(path, system_error("what it leads to cannot be read", fate.error().code));
-  switch (fate->way) {
-    case LinkFate::Way::instead:
+  switch (fate->action) {
+    case LinkFate::Action::instead:
       report_.add_followed(path, fate->share == Linked::all);
       return what_is_led_to(at, *fate, name, path);
-    case LinkFate::Way::other_text:
+    case LinkFate::Action::other_text:
       return other_link(at, *fate, name, path, info);
-    case LinkFate::Way::loop:
+    case LinkFate::Action::loop:
       report_.add_loop(path);
       return kept_link(at, source, name, path, info);
-    case LinkFate::Way::staged:
+    case LinkFate::Action::staged:
       report_.add_staged(path);
       return kept_link(at, source, name, path, info);
-    case LinkFate::Way::as_it_is:
+    case LinkFate::Action::as_it_is:
       break;
   }
   return kept_link(at, source, name, path, info);
@@ -370,7 +370,7 @@ Status CopyOut::link(Descent& at, const SourceEntry& source, const std::string& 
 
 Status CopyOut::what_is_led_to(Descent& at, const LinkFate& fate, const std::string& name,
                                const std::string& path) {
-  const JobPlace& place = *fate.place;
+  const ResolvedPath& place = *fate.place;
   if (!S_ISDIR(place.info.st_mode)) return leaf(at, place.entry(), name, path, place.info);
   if (is_target(place.info)) return check(path, Error{ELOOP, "leads to the target itself"});
   if (depth_ >= k_most_links_to_directories) return check(path, too_many_links());

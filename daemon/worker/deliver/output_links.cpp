@@ -14,7 +14,7 @@
 namespace nodestage {
 namespace {
 
-using PlaceKind = JobPlace::Kind;
+using PlaceKind = ResolvedPath::Kind;
 
 // `path`, which lies in `from`, as it lies in `to`.
 std::string moved(const std::string& path, const std::string& from, const std::string& to) {
@@ -28,8 +28,8 @@ std::string relative_text(const std::string& link, const std::string& to) {
   return (top / to).lexically_normal().lexically_relative(directory.lexically_normal()).string();
 }
 
-LinkFate with_text(std::string text, JobPlace place) {
-  return {LinkFate::Way::other_text, std::move(text), std::move(place)};
+LinkFate with_text(std::string text, ResolvedPath place) {
+  return {LinkFate::Action::other_text, std::move(text), std::move(place)};
 }
 
 // Returns whether the relative path never leaves the directory, whether something is there or not.
@@ -75,7 +75,7 @@ void OutputLinks::add(const std::string& source, const std::string& target) {
 }
 
 // Returns where in the target it is delivered.
-std::optional<std::string> OutputLinks::copy_of(const JobPlace& place) const {
+std::optional<std::string> OutputLinks::copy_of(const ResolvedPath& place) const {
   const auto found = targets_.nearest(place.path);
   if (!found || place.path.empty()) return {};
   const bool may_be_left_out = place.kind == PlaceKind::there && partial_.count(found->path) > 0;
@@ -84,9 +84,9 @@ std::optional<std::string> OutputLinks::copy_of(const JobPlace& place) const {
 }
 
 // Links that lead to each other lead nowhere, and so does a text that is no path.
-Result<JobPlace> OutputLinks::find(const JobPath& path) const {
+Result<ResolvedPath> OutputLinks::find(const JobPath& path) const {
   auto place = tree_.find(path);
-  if (!place && leads_nowhere(place.error().code)) return JobPlace{};
+  if (!place && leads_nowhere(place.error().code)) return ResolvedPath{};
   return place;
 }
 
@@ -95,7 +95,7 @@ Result<LinkFate> OutputLinks::look(const SourceEntry& link, const std::string& t
   const std::string whole = joined_path(base_, target);
   TRY_ASSIGN(LinkFate fate,
              text.starts_with('/') ? absolute(text, whole) : relative(link, text, whole));
-  if (fate.way == LinkFate::Way::instead) {
+  if (fate.action == LinkFate::Action::instead) {
     targets_.set(fate.place->path, whole);
     if (fate.share == Linked::changed) partial_.insert(fate.place->path);
     sources_.set(whole, fate.place->path);
@@ -106,7 +106,7 @@ Result<LinkFate> OutputLinks::look(const SourceEntry& link, const std::string& t
 Result<LinkFate> OutputLinks::absolute(const std::string& text, const std::string& target) const {
   const auto below = tree_.below(text);
   if (!below) return LinkFate{};
-  TRY_ASSIGN(JobPlace place, find({*below, LastLink::keep}));
+  TRY_ASSIGN(ResolvedPath place, find({*below, LastLink::keep}));
   return of_place(std::move(place), target);
 }
 
@@ -120,36 +120,37 @@ Result<LinkFate> OutputLinks::relative(const SourceEntry& link, const std::strin
   // Of a tree of which something is left out, what the text leads over may be missing.
   const bool may_stay = lies_in(directory, root) && partial_.count(root) == 0;
   if (may_stay && stays_below(link.dir_fd, text)) return LinkFate{};
-  TRY_ASSIGN(JobPlace place, find({text, LastLink::keep, directory, root}));
+  TRY_ASSIGN(ResolvedPath place, find({text, LastLink::keep, directory, root}));
   const bool stays = place.is_kept && may_stay;
   const bool is_nowhere = place.kind != PlaceKind::there && place.links == 0;
-  if (stays || is_nowhere) return LinkFate{LinkFate::Way::as_it_is, "", std::move(place)};
+  if (stays || is_nowhere) return LinkFate{LinkFate::Action::as_it_is, "", std::move(place)};
   return of_place(std::move(place), target);
 }
 
 // `place`: with the last link kept, in case that is delivered, too.
-Result<LinkFate> OutputLinks::of_place(JobPlace place, const std::string& target) const {
+Result<LinkFate> OutputLinks::of_place(ResolvedPath place, const std::string& target) const {
   const bool is_link = place.kind == PlaceKind::there && S_ISLNK(place.info.st_mode);
   if (!is_link || copy_of(place)) return fate_of(std::move(place), target);
-  TRY_ASSIGN(JobPlace behind, find({place.path}));
+  TRY_ASSIGN(ResolvedPath behind, find({place.path}));
   return fate_of(std::move(behind), target);
 }
 
-LinkFate OutputLinks::fate_of(JobPlace place, const std::string& target) const {
+LinkFate OutputLinks::fate_of(ResolvedPath place, const std::string& target) const {
   if (place.kind == PlaceKind::outside) return with_text(place.path, {});
   if (const auto copy = copy_of(place))
     return with_text(relative_text(target, *copy), std::move(place));
   const bool is_kept = S_ISDIR(place.info.st_mode) || S_ISREG(place.info.st_mode);
   if (place.kind == PlaceKind::missing || is_hidden(place.path) || !is_kept) return {};
   if (S_ISDIR(place.info.st_mode) && is_around(place.path, target))
-    return {LinkFate::Way::loop, "", std::move(place)};
+    return {LinkFate::Action::loop, "", std::move(place)};
   return delivered(std::move(place));
 }
 
-LinkFate OutputLinks::delivered(JobPlace place) const {
+LinkFate OutputLinks::delivered(ResolvedPath place) const {
   const Linked share = share_ ? share_(place) : Linked::all;
-  const auto way = share == Linked::nothing ? LinkFate::Way::staged : LinkFate::Way::instead;
-  return {way, "", std::move(place), share};
+  const auto action =
+      share == Linked::nothing ? LinkFate::Action::staged : LinkFate::Action::instead;
+  return {action, "", std::move(place), share};
 }
 
 // Whether a copy of the directory as `target` would contain something that --stage-out names, or
@@ -173,7 +174,7 @@ std::optional<LinkFate> OutputLinks::directory_of(const LinkFate& fate) const {
   auto place = tree_.find({fate.place->path});
   if (!place || place->kind != PlaceKind::there || !S_ISDIR(place->info.st_mode)) return {};
   LinkFate whole = delivered(std::move(*place));
-  if (whole.way != LinkFate::Way::instead) return {};
+  if (whole.action != LinkFate::Action::instead) return {};
   return whole;
 }
 

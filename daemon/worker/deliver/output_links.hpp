@@ -64,17 +64,18 @@ enum class Linked {
 };
 
 struct LinkFate {
-  enum class Way {
+  enum class Action {
     as_it_is,
     other_text,  // a link with `text`
     instead,     // what is at `place` is delivered under the link's name
     loop,        // as it is: what is at `place` contains the output
     staged,      // as it is: what is at `place` is too much of what was staged
   };
-  Way way = Way::as_it_is;
+  Action action = Action::as_it_is;
   std::string text = {};
-  std::optional<JobPlace> place = {};  // what the link leads to, if that is in the job directory
-  Linked share = Linked::all;          // of `instead`
+  std::optional<ResolvedPath> place =
+      {};                      // what the link leads to, if that is in the job directory
+  Linked share = Linked::all;  // of `instead`
 };
 
 // Links that lead out of the job directory, and those that lead nowhere, stay as they are. A link
@@ -89,15 +90,16 @@ class OutputLinks {
 
   [[nodiscard]] const JobTree& tree() const { return tree_; }
 
-  // Adds a `source` of the output (JobPlace::path), which is delivered as `target`: a path below
-  // the target, or "" for the target itself. Call it for all that --stage-out names before look().
+  // Adds a `source` of the output (ResolvedPath::path), which is delivered as `target`: a path
+  // below the target, or "" for the target itself. Call it for all that --stage-out names before
+  // look().
   void add(const std::string& source, const std::string& target);
 
   // Sets what is left out of directories of which only what was changed is delivered.
   void leave_out(LeavesOut leaves_out) { leaves_out_ = std::move(leaves_out); }
 
   // How much is delivered in the place of a link that leads to it.
-  using Share = std::function<Linked(const JobPlace&)>;
+  using Share = std::function<Linked(const ResolvedPath&)>;
   void leave(Share share) { share_ = std::move(share); }
 
   // Puts the targets of what follows below `directory` of the real target; "": below that.
@@ -120,15 +122,15 @@ class OutputLinks {
   [[nodiscard]] std::optional<LinkFate> directory_of(const LinkFate& fate) const;
 
  private:
-  [[nodiscard]] std::optional<std::string> copy_of(const JobPlace& place) const;
-  [[nodiscard]] Result<JobPlace> find(const JobPath& path) const;
+  [[nodiscard]] std::optional<std::string> copy_of(const ResolvedPath& place) const;
+  [[nodiscard]] Result<ResolvedPath> find(const JobPath& path) const;
   [[nodiscard]] Result<LinkFate> absolute(const std::string& text, const std::string& target) const;
   [[nodiscard]] Result<LinkFate> relative(const SourceEntry& link, const std::string& text,
                                           const std::string& target) const;
-  [[nodiscard]] Result<LinkFate> of_place(JobPlace place, const std::string& target) const;
-  [[nodiscard]] LinkFate delivered(JobPlace place) const;
+  [[nodiscard]] Result<LinkFate> of_place(ResolvedPath place, const std::string& target) const;
+  [[nodiscard]] LinkFate delivered(ResolvedPath place) const;
   [[nodiscard]] bool is_around(const std::string& path, const std::string& target) const;
-  [[nodiscard]] LinkFate fate_of(JobPlace place, const std::string& target) const;
+  [[nodiscard]] LinkFate fate_of(ResolvedPath place, const std::string& target) const;
 
   const JobTree& tree_;
   Linked share_of_sources_;

@@ -154,14 +154,14 @@ Status Pack::link(const SourceEntry& source, const std::string& name, const stru
   const auto fate = output_links_->look(source, name);
   if (!fate)
     return entry_error(name, system_error("what it leads to cannot be read", fate.error().code));
-  if (fate->way == LinkFate::Way::instead) return what_is_led_to(*fate, name);
-  if (fate->way == LinkFate::Way::loop) report_.add_loop(name);
-  if (fate->way == LinkFate::Way::staged) report_.add_staged(name);
-  return add(source, name, info, fate->way == LinkFate::Way::other_text ? fate->text : *text);
+  if (fate->action == LinkFate::Action::instead) return what_is_led_to(*fate, name);
+  if (fate->action == LinkFate::Action::loop) report_.add_loop(name);
+  if (fate->action == LinkFate::Action::staged) report_.add_staged(name);
+  return add(source, name, info, fate->action == LinkFate::Action::other_text ? fate->text : *text);
 }
 
 Status Pack::what_is_led_to(const LinkFate& fate, const std::string& name) {
-  const JobPlace& place = *fate.place;
+  const ResolvedPath& place = *fate.place;
   report_.add_followed(name, fate.share == Linked::all);
   TRY(add(place.entry(), name, place.info));
   if (!S_ISDIR(place.info.st_mode)) return {};

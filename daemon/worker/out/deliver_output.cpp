@@ -286,7 +286,7 @@ OutputLinks JobResults::links(const OutputSource& source) const {
   links.leave_out([behind](const std::string& path, const struct stat& info) {
     return behind->is_all_unchanged(path, info);
   });
-  links.leave([behind](const JobPlace& place) { return behind->share(place); });
+  links.leave([behind](const ResolvedPath& place) { return behind->share(place); });
   return links;
 }
 

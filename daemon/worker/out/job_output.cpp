@@ -107,7 +107,7 @@ class Drop {
       const std::string path = walk.path(*step);
       if (!is_kept(path) && staged_.is_unchanged(path, step->info)) continue;
       has_links_ = true;
-      TRY_ASSIGN(const JobPlace place, tree_.find({path}));
+      TRY_ASSIGN(const ResolvedPath place, tree_.find({path}));
       if (const std::string item = staged_.item_at(place.path); !item.empty()) kept_.insert(item);
     }
   }
@@ -138,7 +138,7 @@ class Drop {
 
   // As it is named, and where it leads.
   Status keep(const std::string& path) {
-    TRY_ASSIGN(const JobPlace place, tree_.find({path}));
+    TRY_ASSIGN(const ResolvedPath place, tree_.find({path}));
     const std::string name = std::filesystem::path(path).lexically_normal();
     kept_.insert(name.substr(0, name.find_last_not_of('/') + 1));
     kept_.insert(place.path);

@@ -49,7 +49,7 @@ bool is_empty(const JobTree& job, const std::string& directory) {
 // Returns where a path leads once its links are followed; nothing if that is not in the directory.
 std::optional<std::string> resolved(const JobTree& job, const std::string& path) {
   const auto place = job.find({path});
-  if (!place || place->kind != JobPlace::Kind::there) return {};
+  if (!place || place->kind != ResolvedPath::Kind::there) return {};
   return place->path;
 }
 
@@ -284,12 +284,8 @@ bool keeps_left(const MissingOutputs& missing, const DeliveryOrder& order, const
 
 std::string missing_note(const std::string& note, const std::vector<std::string>& names,
                          const std::string& meant) {
-  std::string text = note;
-  for (std::size_t i = 0; i < std::min(names.size(), k_shown_names); ++i)
-    text += (i == 0 ? ", which holds " : ", ") + shortened(printable(names[i]), k_name_width);
-  if (names.size() > k_shown_names)
-    text += " and " + human_count(names.size() - k_shown_names) + " more";
-  return text + did_you_mean_path(meant);
+  const std::string listing = listed(names, k_shown_names, k_name_width);
+  return note + (names.empty() ? "" : ", which holds " + listing) + did_you_mean_path(meant);
 }
 
 std::string absent_note(const std::vector<std::string>& absent, const std::string& meant) {

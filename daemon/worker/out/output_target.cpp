@@ -30,7 +30,7 @@ Error named(const std::string& path, int code) {
 Result<bool> add_matches(GlobWalk& walk, const JobTree& job, const std::string& name) {
   if (!is_path_below(name)) return false;
   const auto literal = job.find({name, LastLink::keep});
-  if (literal && literal->kind == JobPlace::Kind::there) {
+  if (literal && literal->kind == ResolvedPath::Kind::there) {
     walk.add_match(name);
     return true;
   }
@@ -62,25 +62,26 @@ Result<OutputSource> find_output_source(const JobTree& job, const std::string& s
   OutputSource result;
   const auto literal = job.find({path});
   if (!literal) return named(path, literal.error().code);
-  if (literal->kind == JobPlace::Kind::outside) return named(path, EXDEV);
-  if (literal->kind == JobPlace::Kind::there) {
+  if (literal->kind == ResolvedPath::Kind::outside) return named(path, EXDEV);
+  if (literal->kind == ResolvedPath::Kind::there) {
     result.kind =
         S_ISDIR(literal->info.st_mode) ? OutputSource::Kind::directory : OutputSource::Kind::file;
     result.paths = {path};
     return result;
   }
   const auto link = job.find({path, LastLink::keep});
-  result.is_dangling = link && link->kind == JobPlace::Kind::there;
+  result.is_dangling = link && link->kind == ResolvedPath::Kind::there;
   if (result.is_dangling || !is_glob(path)) return result;
   return expand(job, path);
 }
 
-Result<JobPlace> place_of(const JobTree& job, const OutputSource& source, const std::string& path) {
+Result<ResolvedPath> place_of(const JobTree& job, const OutputSource& source,
+                              const std::string& path) {
   const bool is_match = source.kind == OutputSource::Kind::matches;
   auto place = job.find({path, is_match ? LastLink::keep : LastLink::follow});
   if (!place) return named(path, place.error().code);
-  if (place->kind == JobPlace::Kind::there) return place;
-  return named(path, place->kind == JobPlace::Kind::outside ? EXDEV : ENOENT);
+  if (place->kind == ResolvedPath::Kind::there) return place;
+  return named(path, place->kind == ResolvedPath::Kind::outside ? EXDEV : ENOENT);
 }
 
 namespace {

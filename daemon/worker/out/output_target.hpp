@@ -43,7 +43,8 @@ Result<OutputSource> find_output_source(const JobTree& job, const std::string& s
 
 // Returns where one of its paths leads. A literal name means what it leads to; a match of a glob is
 // taken as it is. Fails with ENOENT if it is gone.
-Result<JobPlace> place_of(const JobTree& job, const OutputSource& source, const std::string& path);
+Result<ResolvedPath> place_of(const JobTree& job, const OutputSource& source,
+                              const std::string& path);
 
 struct OutputTarget {
   enum class Form {

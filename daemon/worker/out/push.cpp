@@ -71,7 +71,7 @@ std::string parent_of(const std::string& path) {
 Status copy_each(const std::vector<std::string>& paths, const OutputSource& source,
                  const JobTree& tree, CopyOut& copy) {
   for (const std::string& path : paths) {
-    TRY_ASSIGN(const JobPlace place, place_of(tree, source, path));
+    TRY_ASSIGN(const ResolvedPath place, place_of(tree, source, path));
     TRY(copy.entry(place.entry(), last_part(path),
                    place.path.substr(0, place.path.rfind('/') + 1)));
   }
@@ -116,7 +116,7 @@ std::string link_out(const JobTree& job, const std::string& path) {
   for (std::size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
     std::string part = path.substr(0, end);
     const auto place = job.find({part});
-    if (place && place->kind == JobPlace::Kind::outside) return part;
+    if (place && place->kind == ResolvedPath::Kind::outside) return part;
   }
   return path;
 }

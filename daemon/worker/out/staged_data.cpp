@@ -21,8 +21,8 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_compiled = "__pycache__";
-constexpr std::size_t k_told_names = 3;
-constexpr std::size_t k_told_width = 60;
+constexpr std::size_t k_listed_names = 3;
+constexpr std::size_t k_shown_width = 60;
 constexpr std::size_t k_most_sources = 64;
 
 // A time that is still to come means nothing: the clock was set back.
@@ -65,15 +65,6 @@ bool is_compiled(const std::string& path) {
 std::uint64_t ctime_of(const struct stat& info) {
   return static_cast<std::uint64_t>(info.st_ctim.tv_sec) * 1'000'000'000 +
          static_cast<std::uint64_t>(info.st_ctim.tv_nsec);
-}
-
-std::string shown_names(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), k_told_names); ++i)
-    text += (i == 0 ? "" : ", ") + shortened(printable(names[i]), k_told_width);
-  if (names.size() > k_told_names)
-    text += " and " + human_count(names.size() - k_told_names) + " more";
-  return text;
 }
 
 }  // namespace
@@ -241,17 +232,18 @@ Result<OutputSource> find_results(const JobTree& job, const std::string& source,
 std::string left_out_note(const OutputSource& source) {
   std::string text;
   if (!source.unchanged.empty())
-    text = "left out as staged and unchanged: " + shown_names(source.unchanged);
+    text = "left out as staged and unchanged: " +
+           listed(source.unchanged, k_listed_names, k_shown_width);
   if (source.changed.empty()) return text;
-  return text + (text.empty() ? "" : "; ") +
-         "only what was changed or added since the staging: " + shown_names(source.changed);
+  return text + (text.empty() ? "" : "; ") + "only what was changed or added since the staging: " +
+         listed(source.changed, k_listed_names, k_shown_width);
 }
 
 std::string nothing_note(const std::string& source, const OutputSource& found) {
   if (found.is_dangling) return source + ": a link to what does not exist, in the job's directory";
   if (found.unchanged.empty()) return source + ": nothing of that name in the job's directory";
   return source + ": matches only what was staged and is unchanged (" +
-         shown_names(found.unchanged) + ") in the job's directory";
+         listed(found.unchanged, k_listed_names, k_shown_width) + ") in the job's directory";
 }
 
 struct StagedLinks::Content {
@@ -277,7 +269,7 @@ bool StagedLinks::is_all_unchanged(const std::string& path, const struct stat& i
   return unchanged_.emplace(path, is_unchanged).first->second;
 }
 
-Linked StagedLinks::share(const JobPlace& place) {
+Linked StagedLinks::share(const ResolvedPath& place) {
   if (!staged_.meets(place.path)) return Linked::all;
   const auto known = shares_.find(place.path);
   if (known != shares_.end()) return known->second;
@@ -290,7 +282,7 @@ Linked StagedLinks::share(const JobPlace& place) {
   return shares_.emplace(place.path, share).first->second;
 }
 
-StagedLinks::Content StagedLinks::content_of(const JobPlace& place) const {
+StagedLinks::Content StagedLinks::content_of(const ResolvedPath& place) const {
   Content content;
   content.add(place.info, staged_.is_unchanged(place.path, place.info));
   if (!S_ISDIR(place.info.st_mode)) return content;

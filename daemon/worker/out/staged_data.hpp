@@ -102,11 +102,11 @@ class StagedLinks {
   [[nodiscard]] bool is_all_unchanged(const std::string& path, const struct stat& info);
 
   // Returns how much of the place is delivered in the place of a link.
-  [[nodiscard]] Linked share(const JobPlace& place);
+  [[nodiscard]] Linked share(const ResolvedPath& place);
 
  private:
   struct Content;
-  [[nodiscard]] Content content_of(const JobPlace& place) const;
+  [[nodiscard]] Content content_of(const ResolvedPath& place) const;
 
   const JobTree& tree_;
   const StagedData& staged_;

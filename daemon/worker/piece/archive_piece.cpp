@@ -125,7 +125,7 @@ Result<PieceLook> ArchivePiece::look(std::chrono::milliseconds limit) {
   return look;
 }
 
-Status ArchivePiece::build(const PiecePlace& place) {
+Status ArchivePiece::build(const PieceContext& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());  // first: it looks for an index at the end
   begin_relay(is_stream(container_) ? source->position() : 0);

@@ -24,7 +24,7 @@ class ArchivePiece : public PieceForm {
   [[nodiscard]] std::string default_name() const;
   Result<Need> need();
   Result<PieceLook> look(std::chrono::milliseconds limit);
-  Status build(const PiecePlace& place);
+  Status build(const PieceContext& place);
 
   [[nodiscard]] Container container() const { return container_; }
   [[nodiscard]] Coding coding() const { return decoder_->coding(); }

@@ -155,7 +155,7 @@ Result<Need> DirectoryPiece::need() {
 
 Result<PieceLook> DirectoryPiece::look(std::chrono::milliseconds) { return PieceLook{}; }
 
-Status DirectoryPiece::build(const PiecePlace& place) {
+Status DirectoryPiece::build(const PieceContext& place) {
   TRY_ASSIGN(directory, open_source_directory(path));
   TRY_ASSIGN(const Fd to, make_directory(place));
   Relayed relayed = relay != nullptr ? Relayed::again : Relayed::alone;
@@ -167,7 +167,7 @@ Status DirectoryPiece::build(const PiecePlace& place) {
   return copy(place, to.get(), nullptr);
 }
 
-Result<DirectoryPiece::Relayed> DirectoryPiece::build_relayed(const PiecePlace& place, int to) {
+Result<DirectoryPiece::Relayed> DirectoryPiece::build_relayed(const PieceContext& place, int to) {
   const auto tree = begin_relayed(place);
   if (!tree) return Relayed::alone;
   TRY_ASSIGN(const auto part, tree->await_part());
@@ -205,7 +205,7 @@ void DirectoryPiece::add(RelayedSource::Outcome outcome) {
 }
 
 // Whoever cannot read the directory here gets nothing of it.
-std::unique_ptr<RelayedTree> DirectoryPiece::begin_relayed(const PiecePlace& place) {
+std::unique_ptr<RelayedTree> DirectoryPiece::begin_relayed(const PieceContext& place) {
   const auto readable = open_at(directory.get(), ".", O_RDONLY | O_DIRECTORY);
   struct stat info {};
   if (!readable || ::fstat(readable->get(), &info) != 0) return nullptr;
@@ -213,20 +213,20 @@ std::unique_ptr<RelayedTree> DirectoryPiece::begin_relayed(const PiecePlace& pla
 }
 
 // Of all that the copy depends on, but the directory itself.
-std::uint64_t DirectoryPiece::fingerprint(const PiecePlace& place) const {
+std::uint64_t DirectoryPiece::fingerprint(const PieceContext& place) const {
   WireEncoder out;
   out.u64(k_tree_stream_version);
   for (const auto& row : Option<DatasetItem>::keys)
     if (row.tree == TreeEffect::changes)
       with_value<DatasetItem>(wanted, row, [&out](const auto& value) { put_field(out, value); });
   out.u8(limits.rules.xattrs ? 1 : 0);
-  out.u8(place.writes == PiecePlace::Writes::taken ? 1 : 0);
+  out.u8(place.writes == PieceContext::Writes::taken ? 1 : 0);
   out.u8(wanted.only != nullptr ? 1 : 0);
   for (const auto& name : listed(wanted.only)) out.text(name.name);
   return fnv1a(out.data());
 }
 
-Status DirectoryPiece::copy(const PiecePlace& place, int to, TreeStreamWriter* stream) {
+Status DirectoryPiece::copy(const PieceContext& place, int to, TreeStreamWriter* stream) {
   Fd from(::fcntl(directory.get(), F_DUPFD_CLOEXEC, 0));
   if (!from) return system_error("dup");
   const std::uint64_t written_before = meter->bytes_written;
@@ -255,7 +255,7 @@ Status DirectoryPiece::copy(const PiecePlace& place, int to, TreeStreamWriter* s
 }
 
 // The stream has final modes.
-Status DirectoryPiece::receive(TreeStreamReader& stream, const PiecePlace& place, int to) {
+Status DirectoryPiece::receive(TreeStreamReader& stream, const PieceContext& place, int to) {
   TreeWriterLimits writing{limits.threads, limits.memory / 3, Escaping::fail, Special::keep};
   writing.masked = 0777;
   TreeWriter writer(to, 0, *meter, place.space, writing);

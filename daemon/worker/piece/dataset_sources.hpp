@@ -43,16 +43,16 @@ class DirectoryPiece : public PieceForm {
   [[nodiscard]] std::string default_name() const;
   Result<Need> need();
   Result<PieceLook> look(std::chrono::milliseconds limit);
-  Status build(const PiecePlace& place);
+  Status build(const PieceContext& place);
 
  private:
   enum class Relayed { done, again, alone };  // again: a stream has broken off
-  Result<Relayed> build_relayed(const PiecePlace& place, int to);
+  Result<Relayed> build_relayed(const PieceContext& place, int to);
   void add(RelayedSource::Outcome outcome);
-  std::unique_ptr<RelayedTree> begin_relayed(const PiecePlace& place);
-  [[nodiscard]] std::uint64_t fingerprint(const PiecePlace& place) const;
-  Status copy(const PiecePlace& place, int to, TreeStreamWriter* stream);
-  Status receive(TreeStreamReader& stream, const PiecePlace& place, int to);
+  std::unique_ptr<RelayedTree> begin_relayed(const PieceContext& place);
+  [[nodiscard]] std::uint64_t fingerprint(const PieceContext& place) const;
+  Status copy(const PieceContext& place, int to, TreeStreamWriter* stream);
+  Status receive(TreeStreamReader& stream, const PieceContext& place, int to);
   Status finish(const TreeSummary& summary);
 
   std::string broken_off_;  // why a stream did, while nothing came in its place

@@ -24,7 +24,7 @@ Result<PieceLook> FilePiece::look(std::chrono::milliseconds limit) {
   return look;
 }
 
-Status FilePiece::build(const PiecePlace& place) {
+Status FilePiece::build(const PieceContext& place) {
   meter->bytes_read -= source->position();  // the bytes read to recognize it are read again
   TRY(place.space.will_make());
   auto to = open_at(place.dir_fd, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);

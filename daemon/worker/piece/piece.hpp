@@ -17,13 +17,13 @@ struct FilePiece : PieceForm {
   [[nodiscard]] std::string default_name() const;
   Result<Need> need();
   Result<PieceLook> look(std::chrono::milliseconds limit);
-  Status build(const PiecePlace& place);
+  Status build(const PieceContext& place);
 };
 
 class Piece {
  public:
-  using Place = PiecePlace;
-  using Writes = PiecePlace::Writes;
+  using Place = PieceContext;
+  using Writes = PieceContext::Writes;
 
   // Opens the source and finds out what it is (recognise.hpp). `meter` is borrowed.
   static Result<Piece> open(const std::string& path, const Unpacking& wanted, Meter& meter,

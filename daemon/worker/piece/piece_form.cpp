@@ -45,7 +45,7 @@ Status PieceForm::look_plainly(const LookTime& time, PieceLook& look) {
   return {};
 }
 
-Result<Fd> make_directory(const PiecePlace& place) {
+Result<Fd> make_directory(const PieceContext& place) {
   TRY(place.space.will_make());
   if (::mkdirat(place.dir_fd, place.name.c_str(), 0777) != 0)
     return place.space.explain(place.name, errno);

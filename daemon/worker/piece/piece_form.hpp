@@ -45,7 +45,7 @@ struct PieceLook {
 };
 
 // Where a piece is made: `name` in dir_fd.
-struct PiecePlace {
+struct PieceContext {
   using Writes = WriteBits;  // `taken`: nothing in it has some in the end, but perhaps its top
   int dir_fd;
   std::string name;
@@ -105,7 +105,7 @@ inline constexpr Skipped k_specials = {"FIFO, socket or device", "FIFOs, sockets
 inline constexpr const char* k_only_directories = "links= has a meaning for directories only";
 
 // Makes the directory of a place.
-Result<Fd> make_directory(const PiecePlace& place);
+Result<Fd> make_directory(const PieceContext& place);
 
 // The keys that the user gave of those that choose and name entries, as "strip= and include=";
 // "" for none of them.

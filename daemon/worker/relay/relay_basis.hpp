@@ -87,7 +87,7 @@ class RelayThreads {
 };
 
 // The daemon's plan, which one thread looks for and others wait for.
-class PlanDesk {
+class PlanReader {
  public:
   // Reads the plan from `fd`; returns whether it is known.
   bool look(int fd) {
@@ -119,7 +119,7 @@ struct RelayBasis {
   int spool_fd;
   RateLimit& rate;
   OpenOriginal open;
-  PlanDesk plan;
+  PlanReader plan;
   RelayThreads threads;
   std::atomic<bool> stop = false;
   RelayClock::time_point begun = RelayClock::now();

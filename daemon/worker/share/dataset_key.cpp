@@ -173,7 +173,7 @@ void add_environment(ShareKey& key, const VenvItem& item, int fd, const ShareRul
   key.add("real", std::string_view(resolved(item.source)));
   const EntryFilter filter(0, {}, {});
   SourceTrust trust(rules.order.cache_never);
-  if (key.is_refused() || rules.way == ShareWay::bytes) return key.add_tree(item.source, {});
+  if (key.is_refused() || rules.way == ShareIdentity::bytes) return key.add_tree(item.source, {});
   key.add_tree(item.source,
                look_at_tree(item.source, fd,
                             {filter, LinksOut::kept, rules.order.threads, trust, rules.copy_stop}));

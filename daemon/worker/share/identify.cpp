@@ -41,14 +41,14 @@ template <typename Find>
 Finding find_either_way(const ShareRules& rules, Find find) {
   Finding finding = find(rules);
   if (!finding.identity.is_fresh) return finding;
-  Finding by_bytes = find(ShareRules{rules.order, rules.umask, ShareWay::bytes});
+  Finding by_bytes = find(ShareRules{rules.order, rules.umask, ShareIdentity::bytes});
   return by_bytes.identity.key.empty() ? finding : by_bytes;
 }
 
 // A directory is known by its looks, so there is no other way to be tried.
 void add_directory(ShareKey& key, const DatasetItem& item, const std::string& path, int fd,
                    const ShareRules& rules) {
-  const bool is_looked_at = rules.way == ShareWay::looks && !key.is_refused();
+  const bool is_looked_at = rules.way == ShareIdentity::looks && !key.is_refused();
   add_source(key, path, is_looked_at ? dataset_tree(item, path, fd, rules) : TreeLook());
 }
 
@@ -59,7 +59,8 @@ class Handover {
  public:
   Handover(const ShareRules& rules, const DatasetItem& item, std::size_t index)
       : index_(static_cast<std::uint32_t>(index)),
-        is_on_(rules.order.hands_over && rules.way == ShareWay::looks && is_for_readers(item)) {}
+        is_on_(rules.order.hands_over && rules.way == ShareIdentity::looks &&
+               is_for_readers(item)) {}
 
   // Without a receiver, the item is this user's.
   void add(const std::string& path, int fd) {

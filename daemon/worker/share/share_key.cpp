@@ -36,10 +36,10 @@ std::int64_t now() {
 }
 
 // The first digit says how the source is known: 0 to 7, or 8 to f.
-std::string marked(std::string digits, ShareWay way) {
+std::string marked(std::string digits, ShareIdentity way) {
   if (digits.empty()) return digits;
   const std::size_t value = k_hex_digits.find(digits[0]);
-  digits[0] = k_hex_digits[way == ShareWay::bytes ? value | 8U : value & 7U];
+  digits[0] = k_hex_digits[way == ShareIdentity::bytes ? value | 8U : value & 7U];
   return digits;
 }
 
@@ -57,10 +57,10 @@ bool is_same(const SourceIdentity& before, const SourceIdentity& after) {
   return !before.key.empty() && before.key == after.key && before.seen == after.seen;
 }
 
-ShareWay way_of(std::string_view key) {
+ShareIdentity way_of(std::string_view key) {
   return !key.empty() && k_hex_digits.substr(8).find(key[0]) != std::string_view::npos
-             ? ShareWay::bytes
-             : ShareWay::looks;
+             ? ShareIdentity::bytes
+             : ShareIdentity::looks;
 }
 
 void ShareKey::Release::operator()(evp_md_ctx_st* digest) const { ::EVP_MD_CTX_free(digest); }
@@ -123,7 +123,7 @@ void ShareKey::add_file(const std::string& path, int fd) {
   const auto look = examine(path, fd);
   if (!look) return;
   note_age(k_just_changed, look->ctime);
-  if (rules_.way == ShareWay::looks) return add_look(digest_, *look);
+  if (rules_.way == ShareIdentity::looks) return add_look(digest_, *look);
   add_look(seen_, *look);
   add_bytes(fd, look->size);
 }
@@ -131,7 +131,7 @@ void ShareKey::add_file(const std::string& path, int fd) {
 void ShareKey::add_copied_file(const std::string& path, int fd) {
   add_file(path, fd);
   const auto look = look_at(fd);
-  if (!look || rules_.way == ShareWay::looks) return;
+  if (!look || rules_.way == ShareIdentity::looks) return;
   add("mode", look->mode & 07777U);
   add("mtime", static_cast<std::uint64_t>(look->mtime));
   // Extended attributes are not read: the ctime changes with them.
@@ -164,7 +164,7 @@ void ShareKey::add_content(const std::string& path, int fd, std::string_view con
 void ShareKey::add_tree(const std::string& path, const TreeLook& tree) {
   if (is_refused()) return;
   if (!tree.why_not.empty()) return refuse(tree.why_not);
-  if (rules_.way == ShareWay::bytes) return refuse(k_just_changed);
+  if (rules_.way == ShareIdentity::bytes) return refuse(k_just_changed);
   tree_bytes_ += tree.bytes;
   const std::string newest = shown(path) + (tree.newest.empty() ? "" : "/" + shown(tree.newest));
   note_change(newest + k_changed_inside +
@@ -240,7 +240,7 @@ void ShareKey::add_entry(const std::string& path, int dir_fd, const std::string&
   if (::fstatat(dir_fd, name.c_str(), &info, 0) != 0) return;  // a link to nothing
   const std::int64_t mtime = nanoseconds(info.st_mtim);
   note_age(shown(path) + "/" + shown(name) + k_changed_inside, nanoseconds(info.st_ctim));
-  if (rules_.way == ShareWay::bytes && S_ISREG(info.st_mode)) {
+  if (rules_.way == ShareIdentity::bytes && S_ISREG(info.st_mode)) {
     const auto file = open_at(dir_fd, name, k_open_source);
     if (!file) return refuse(file.error().what);
     return add_bytes(file->get(), static_cast<std::uint64_t>(info.st_size));
@@ -282,7 +282,7 @@ std::uint64_t ShareKey::settles_ms() const {
 }
 
 SourceIdentity ShareKey::identity() const {
-  const bool is_looked_at = rules_.way == ShareWay::looks;
+  const bool is_looked_at = rules_.way == ShareIdentity::looks;
   if (is_refused()) return {{}, why_not_, {}, is_fresh_, 0, tree_bytes_};
   if (is_looked_at && !young_.empty())
     return {{}, young_, {}, is_fresh_, settles_ms(), tree_bytes_};

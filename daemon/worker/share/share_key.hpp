@@ -27,8 +27,8 @@ inline constexpr std::string_view k_share_version = "nodestage shared 2";
 // How the files of a source are known: by what the kernel says of them, which costs nothing but may
 // miss a change just after another one; or by all their bytes, at most 64 MiB. The first digit of a
 // key says which.
-enum class ShareWay { looks, bytes };
-ShareWay way_of(std::string_view key);
+enum class ShareIdentity { looks, bytes };
+ShareIdentity way_of(std::string_view key);
 
 // Of what is kept for all who may read its source.
 inline constexpr unsigned k_umask_for_all = 022;
@@ -36,7 +36,7 @@ inline constexpr unsigned k_umask_for_all = 022;
 struct ShareRules {
   const IdentifyOrder& order;  // borrowed
   unsigned umask = 022;        // the request's
-  ShareWay way = ShareWay::looks;
+  ShareIdentity way = ShareIdentity::looks;
   // Not null: the sources were read just now, and what is still looked at ends when this is set.
   const std::atomic<bool>* copy_stop = nullptr;
 };

@@ -38,7 +38,7 @@ using OpenDirectory = std::shared_ptr<const Fd>;
 
 class TreeLooking {
  public:
-  TreeLooking(const std::string& path, const TreeLookWay& way)
+  TreeLooking(const std::string& path, const TreeLookOptions& way)
       : path_(path),
         way_(way),
         crew_({std::max(way.threads, 1U), std::max(way.threads, k_look_threads)}),
@@ -93,7 +93,7 @@ class TreeLooking {
   }
 
   const std::string& path_;
-  const TreeLookWay& way_;
+  const TreeLookOptions& way_;
   TaskCrew crew_;
   std::vector<Hand> hands_;
   std::atomic<std::uint64_t> entries_ = 0;
@@ -332,7 +332,7 @@ void TreeLooking::note(const LookedAt& directory, std::string_view name, const E
 
 }  // namespace
 
-TreeLook look_at_tree(const std::string& path, int fd, const TreeLookWay& way) {
+TreeLook look_at_tree(const std::string& path, int fd, const TreeLookOptions& way) {
   TreeLook refused;
   refused.why_not = way.trust.objection_to_all(path, fd);
   if (!refused.why_not.empty()) return refused;

@@ -37,7 +37,7 @@ struct TreeLook {
   std::string newest;         // the path below the top of what has it; "": the top
 };
 
-struct TreeLookWay {
+struct TreeLookOptions {
   const EntryFilter& filter;  // what it excludes is not looked at; the rest of it is ignored
   LinksOut links;             // followed: what is behind a link that leads out is looked at, too
   unsigned threads;           // threads that compute; more may wait for the file system
@@ -49,6 +49,6 @@ struct TreeLookWay {
 
 // Looks at the directory `fd` (borrowed, O_PATH is enough), which the user named `path`. A part of
 // it that cannot be looked at is a reason not to keep it.
-TreeLook look_at_tree(const std::string& path, int fd, const TreeLookWay& way);
+TreeLook look_at_tree(const std::string& path, int fd, const TreeLookOptions& way);
 
 }  // namespace nodestage

@@ -21,7 +21,7 @@ namespace nodestage {
 class RelayedTree {
  public:
   // Takes the place of a directory. Borrows `sources` and `meter`.
-  RelayedTree(const RelayPlace& place, RelayedSources& sources, Meter& meter)
+  RelayedTree(const RelayContext& place, RelayedSources& sources, Meter& meter)
       : place_(place), sources_(sources), meter_(meter) {}
   RelayedTree(const RelayedTree&) = delete;
   RelayedTree& operator=(const RelayedTree&) = delete;
@@ -62,7 +62,7 @@ class RelayedTree {
   bool put(std::span<const std::byte>& data, std::uint64_t granted);
   void count();
 
-  const RelayPlace place_;
+  const RelayContext place_;
   RelayedSources& sources_;
   Meter& meter_;
   std::uint64_t position_ = 0;

@@ -64,7 +64,7 @@ class RelayedSource::Turn {
   bool is_near_ = false;
 };
 
-RelayedSource::RelayedSource(const RelayPlace& place, RelayedSources& sources, Meter& meter,
+RelayedSource::RelayedSource(const RelayContext& place, RelayedSources& sources, Meter& meter,
                              std::uint64_t offset)
     : place_(place),
       sources_(sources),
@@ -87,9 +87,9 @@ Result<bool> RelayedSource::fetch(std::uint64_t offset, std::span<std::byte> int
     if (take(offset, into)) return true;
     {
       const std::lock_guard lock(mutex_);
-      const Way chosen = way(offset, into.size(), end);
-      turn.set_near(chosen == Way::wait_near);
-      if (chosen == Way::original) return false;
+      const Choice chosen = choose(offset, into.size(), end);
+      turn.set_near(chosen == Choice::wait_near);
+      if (chosen == Choice::original) return false;
     }
     TRY(meter_.check());
     if (given_up) return stopped();
@@ -144,22 +144,22 @@ std::string RelayedSource::ended() const {
 }
 
 // For what is not in the ring. Under mutex_.
-RelayedSource::Way RelayedSource::way(std::uint64_t offset, std::size_t bytes,
-                                      const std::string& ended) {
+RelayedSource::Choice RelayedSource::choose(std::uint64_t offset, std::size_t bytes,
+                                            const std::string& ended) {
   if (!ended.empty()) give_up(ended);
   const std::uint64_t end = offset + bytes;
-  if (end + k_tail > place_.size && offset > position_ + k_jump) return Way::original;
+  if (end + k_tail > place_.size && offset > position_ + k_jump) return Choice::original;
   if (!lost_.empty()) {
     if (why_.empty()) why_ = lost_;
-    return Way::original;
+    return Choice::original;
   }
   if (offset < place_.slot->low) {
     if (why_.empty()) why_ = k_relay_lagged;
-    return Way::original;
+    return Choice::original;
   }
-  if (is_near(end)) return Way::wait_near;
+  if (is_near(end)) return Choice::wait_near;
   const bool may_wait = waiting_near_ > 0 || Clock::now() - moved_ < k_rest;
-  return may_wait ? Way::wait_far : Way::original;
+  return may_wait ? Choice::wait_far : Choice::original;
 }
 
 // Returns whether the relay worker gets there while nothing else is read. It gets ring_ahead()

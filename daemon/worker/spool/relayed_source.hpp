@@ -25,7 +25,7 @@ namespace nodestage {
 class RelayedSource {
  public:
   // `sources` and `meter` are borrowed. Reading begins at `offset`.
-  RelayedSource(const RelayPlace& place, RelayedSources& sources, Meter& meter,
+  RelayedSource(const RelayContext& place, RelayedSources& sources, Meter& meter,
                 std::uint64_t offset);
   RelayedSource(const RelayedSource&) = delete;
   RelayedSource& operator=(const RelayedSource&) = delete;
@@ -56,18 +56,18 @@ class RelayedSource {
  private:
   using Clock = std::chrono::steady_clock;
   class Turn;
-  enum class Way { original, wait_near, wait_far };
+  enum class Choice { original, wait_near, wait_far };
   bool take(std::uint64_t offset, std::span<std::byte> into);
   [[nodiscard]] bool is_there(std::uint64_t offset, std::size_t bytes) const;
   bool read_ring(std::uint64_t offset, std::span<std::byte> into);
-  Way way(std::uint64_t offset, std::size_t bytes, const std::string& ended);
+  Choice choose(std::uint64_t offset, std::size_t bytes, const std::string& ended);
   [[nodiscard]] std::string ended() const;
   [[nodiscard]] bool is_near(std::uint64_t end) const;
   void give_up(const std::string& why);
   void publish();
   void count();
 
-  const RelayPlace place_;
+  const RelayContext place_;
   RelayedSources& sources_;
   Meter& meter_;
   const std::size_t part_;

@@ -162,20 +162,20 @@ std::string RelayedSources::reason() {
   return is_lost() ? k_relay_is_silent : "";
 }
 
-std::optional<RelayPlace> RelayedSources::claim(const std::string& path, const struct stat& info,
-                                                const Meter& meter, std::string& why) {
+std::optional<RelayContext> RelayedSources::claim(const std::string& path, const struct stat& info,
+                                                  const Meter& meter, std::string& why) {
   return claim({path, identity_of(info), RelayKind::file}, meter, why);
 }
 
-std::optional<RelayPlace> RelayedSources::claim_directory(const std::string& path,
-                                                          const struct stat& info,
-                                                          std::uint64_t wanted, const Meter& meter,
-                                                          std::string& why) {
+std::optional<RelayContext> RelayedSources::claim_directory(const std::string& path,
+                                                            const struct stat& info,
+                                                            std::uint64_t wanted,
+                                                            const Meter& meter, std::string& why) {
   return claim({path, directory_identity_of(info, wanted), RelayKind::directory}, meter, why);
 }
 
-std::optional<RelayPlace> RelayedSources::claim(const Wanted& wanted, const Meter& meter,
-                                                std::string& why) {
+std::optional<RelayContext> RelayedSources::claim(const Wanted& wanted, const Meter& meter,
+                                                  std::string& why) {
   if (wanted.path.size() >= k_max_relay_path) {
     why = "its path is too long";
     return std::nullopt;
@@ -248,7 +248,7 @@ bool RelayedSources::ask(RelaySlot& slot, const Wanted& wanted) {
   return true;
 }
 
-RelayPlace RelayedSources::place(std::size_t index, std::uint64_t size) const {
+RelayContext RelayedSources::place(std::size_t index, std::uint64_t size) const {
   RelayBoard& board = **board_;
   return {&board,
           &board.slots[index],

@@ -42,7 +42,7 @@ class SilenceWatch {
 };
 
 // A source in a slot of the board that this worker reads. Trivially copyable; borrows all.
-struct RelayPlace {
+struct RelayContext {
   RelayBoard* board;
   RelaySlot* slot;
   int spool_fd;
@@ -89,13 +89,13 @@ class RelayedSources {
 
   // Returns a slot for a source that qualifies, for which it waits within the limits of the order.
   // Returns nothing if the original must be read, and sets `why`; or if the worker stops.
-  std::optional<RelayPlace> claim(const std::string& path, const struct stat& info,
-                                  const Meter& meter, std::string& why);
+  std::optional<RelayContext> claim(const std::string& path, const struct stat& info,
+                                    const Meter& meter, std::string& why);
 
   // The same for a directory; `wanted` as in relay_board.hpp.
-  std::optional<RelayPlace> claim_directory(const std::string& path, const struct stat& info,
-                                            std::uint64_t wanted, const Meter& meter,
-                                            std::string& why);
+  std::optional<RelayContext> claim_directory(const std::string& path, const struct stat& info,
+                                              std::uint64_t wanted, const Meter& meter,
+                                              std::string& why);
 
   // Shows the relay worker that this process lives. Call it several times a second.
   void beat() {
@@ -118,7 +118,7 @@ class RelayedSources {
     RelayIdentity identity;
     RelayKind kind;
   };
-  std::optional<RelayPlace> claim(const Wanted& wanted, const Meter& meter, std::string& why);
+  std::optional<RelayContext> claim(const Wanted& wanted, const Meter& meter, std::string& why);
   [[nodiscard]] bool may_be_relayed(const struct stat& info) const;
   [[nodiscard]] std::uint64_t most_lanes() const;
   [[nodiscard]] std::uint64_t least_ring() const;
@@ -127,7 +127,7 @@ class RelayedSources {
   std::optional<std::size_t> take_slot(const Wanted& wanted);
   bool join(RelaySlot& slot, const std::string& path, const RelayIdentity& identity);
   bool ask(RelaySlot& slot, const Wanted& wanted);
-  [[nodiscard]] RelayPlace place(std::size_t index, std::uint64_t size) const;
+  [[nodiscard]] RelayContext place(std::size_t index, std::uint64_t size) const;
 
   const RelayRules& rules_;
   const int spool_fd_;

@@ -34,14 +34,14 @@ Status FileSink::write(std::uint64_t offset, Bytes data) {
 }
 
 Status FileSink::count(std::uint64_t offset, std::uint64_t bytes) {
-  if (way_.quit) return stopped();
-  TRY(way_.meter.check());
+  if (options_.quit) return stopped();
+  TRY(options_.meter.check());
   if (offset > size_ || bytes > size_ - offset) {
     return fault(EFBIG, "is larger than the archive records", "Make the archive again");
   }
-  TRY(way_.space.will_write(bytes));
+  TRY(options_.space.will_write(bytes));
   end_ = std::max(end_, offset + bytes);
-  way_.meter.bytes_written += bytes;
+  options_.meter.bytes_written += bytes;
   return {};
 }
 

@@ -13,13 +13,13 @@ namespace nodestage {
 // A new file, empty and open for writing, which has `size` bytes at the end. For one thread.
 class FileSink {
  public:
-  struct Way {
+  struct Options {
     Meter& meter;
     Space& space;                   // will_make() was called for the file
     const std::atomic<bool>& quit;  // another thread has failed
   };
   // Borrows everything.
-  FileSink(int fd, std::uint64_t size, Way way) : fd_(fd), size_(size), way_(way) {}
+  FileSink(int fd, std::uint64_t size, Options options) : fd_(fd), size_(size), options_(options) {}
 
   // Writes all of `data`; what no call covers stays a hole. Refuses data beyond the size. If the
   // file could not be written, an Error's `what` is errno's text alone.
@@ -36,7 +36,7 @@ class FileSink {
  private:
   const int fd_;
   const std::uint64_t size_;
-  const Way way_;
+  const Options options_;
   std::uint64_t end_ = 0;
   bool failed_to_write_ = false;
 };

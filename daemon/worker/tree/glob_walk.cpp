@@ -193,7 +193,7 @@ Result<std::optional<Fd>> GlobWalk::open(const std::string& directory) const {
   const auto place = job_->find({directory});
   if (!place && place.error().code == ELOOP) return Opened();
   if (!place) return Error{place.error().code, directory};
-  if (place->kind != JobPlace::Kind::there || !S_ISDIR(place->info.st_mode)) return Opened();
+  if (place->kind != ResolvedPath::Kind::there || !S_ISDIR(place->info.st_mode)) return Opened();
   auto fd =
       open_beneath(place->parent.get(), place->entry().path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!fd) return Error{fd.error().code, directory};
@@ -210,13 +210,13 @@ Result<bool> GlobWalk::has(const std::string& path) const {
   const auto place = job_->find({path, LastLink::keep});
   if (!place && place.error().code == ELOOP) return false;
   if (!place) return Error{place.error().code, path};
-  return place->kind == JobPlace::Kind::there;
+  return place->kind == ResolvedPath::Kind::there;
 }
 
 bool GlobWalk::is_directory(const std::string& path, LastLink last) const {
   if (job_ != nullptr) {
     const auto place = job_->find({path, last});
-    return place && place->kind == JobPlace::Kind::there && S_ISDIR(place->info.st_mode);
+    return place && place->kind == ResolvedPath::Kind::there && S_ISDIR(place->info.st_mode);
   }
   struct stat info {};
   const int flags = last == LastLink::keep ? AT_SYMLINK_NOFOLLOW : 0;

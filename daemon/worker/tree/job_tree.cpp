@@ -123,12 +123,12 @@ std::string joined_path(std::string_view directory, std::string_view name) {
   return path.append(name);
 }
 
-SourceEntry JobPlace::entry() const {
+SourceEntry ResolvedPath::entry() const {
   const std::string_view name = split_path(path).name;
   return {parent.get(), name.empty() ? "." : std::string(name), O_NOFOLLOW};
 }
 
-Result<Fd> JobPlace::open_directory() const {
+Result<Fd> ResolvedPath::open_directory() const {
   return open_beneath(parent.get(), entry().path, O_PATH | O_DIRECTORY | O_NOFOLLOW);
 }
 
@@ -159,11 +159,11 @@ class JobTree::Search {
     place_.is_kept = true;
   }
 
-  Result<JobPlace> run() {
+  Result<ResolvedPath> run() {
     if (const Status found = go(); !found) {
       const int code = found.error().code;
       if (!is_nothing_there(code)) return Error{code, std::strerror(code)};
-      end(JobPlace::Kind::missing, joined_path(joined_path(place_.path, name_), rest_));
+      end(ResolvedPath::Kind::missing, joined_path(joined_path(place_.path, name_), rest_));
     }
     return std::move(place_);
   }
@@ -205,7 +205,7 @@ class JobTree::Search {
 
   Status go_up() {
     if (!place_.path.empty()) return move_to(std::string(split_path(place_.path).parent));
-    end(JobPlace::Kind::outside, tidy(tree_.names_.front() + "/../" + rest_));
+    end(ResolvedPath::Kind::outside, tidy(tree_.names_.front() + "/../" + rest_));
     return {};
   }
 
@@ -220,7 +220,7 @@ class JobTree::Search {
     rest_ = joined_path(below ? *below : text, rest_);
     if (below) place_.is_kept = false;
     if (below) return move_to("");
-    end(JobPlace::Kind::outside, tidy(rest_));
+    end(ResolvedPath::Kind::outside, tidy(rest_));
     return {};
   }
 
@@ -230,7 +230,7 @@ class JobTree::Search {
     return {};
   }
 
-  void end(JobPlace::Kind kind, std::string path) {
+  void end(ResolvedPath::Kind kind, std::string path) {
     is_over_ = true;
     place_.kind = kind;
     place_.path = std::move(path);
@@ -242,7 +242,7 @@ class JobTree::Search {
     const std::string name = place_.entry().path;
     if (::fstatat(place_.parent.get(), name.c_str(), &place_.info, AT_SYMLINK_NOFOLLOW) != 0)
       return system_error("look");
-    end(JobPlace::Kind::there, place_.path);
+    end(ResolvedPath::Kind::there, place_.path);
     return {};
   }
 
@@ -252,10 +252,10 @@ class JobTree::Search {
   std::string rest_;  // names still to come
   std::string name_;  // the one at hand
   Fd directory_;      // at place_.path
-  JobPlace place_;
+  ResolvedPath place_;
   bool is_over_ = false;
 };
 
-Result<JobPlace> JobTree::find(const JobPath& path) const { return Search(*this, path).run(); }
+Result<ResolvedPath> JobTree::find(const JobPath& path) const { return Search(*this, path).run(); }
 
 }  // namespace nodestage

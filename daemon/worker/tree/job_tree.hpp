@@ -35,7 +35,7 @@ struct SplitPath {
 SplitPath split_path(std::string_view path);
 
 // Where a path leads.
-struct JobPlace {
+struct ResolvedPath {
   enum class Kind {
     there,
     missing,
@@ -60,7 +60,7 @@ struct JobPath {
   std::string_view text;  // relative
   LastLink last = LastLink::follow;
   std::string_view from = {};    // the directory in which `text` stands; below the job directory
-  std::string_view within = {};  // a directory around `from`, for JobPlace::is_kept
+  std::string_view within = {};  // a directory around `from`, for ResolvedPath::is_kept
 };
 
 class JobTree {
@@ -75,7 +75,7 @@ class JobTree {
 
   // Follows every link on the way, 40 at most (ELOOP). No call of it leaves the directory. A
   // fault's `what` is the cause alone.
-  [[nodiscard]] Result<JobPlace> find(const JobPath& path) const;
+  [[nodiscard]] Result<ResolvedPath> find(const JobPath& path) const;
 
  private:
   class Search;

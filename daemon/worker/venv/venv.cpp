@@ -137,7 +137,7 @@ Status Venv::copy(Piece& piece, const Piece::Place& place) {
   char resolved[PATH_MAX];
   if (::realpath(item_.source.c_str(), resolved) != nullptr) from_.emplace_back(resolved);
   from_.push_back(without_slashes(item_.source));
-  way_.origin = from_.front();
+  options_.origin = from_.front();
   // Checked before thousands of files are read in vain.
   const VenvMove move(from_, order_.directory + "/" + item_.destination);
   if (kind == VenvKind::venv) TRY(venv_python(source->get(), move, item_.source, order_.node));
@@ -151,7 +151,7 @@ Status Venv::extract(Piece& piece, const Piece::Place& place) {
   outer.name += "-archive";
   TRY(piece.build(outer));
   add_note(piece.note());
-  way_.env = EnvPython::take;
+  options_.env = EnvPython::take;
   const auto top = open_directory_at(place.dir_fd, outer.name);
   if (!top) return system_error(outer.name, top.error().code);
   if (venv_kind(top->get()) != VenvKind::none) {
@@ -181,7 +181,7 @@ Result<EnvironmentBuild*> Venv::commands(const Piece::Place& place) {
   if (commands_) return commands_.get();
   if (::mkdirat(place.dir_fd, k_log_directory, 0700) != 0 && errno != EEXIST)
     return system_error(k_log_directory);
-  commands_ = std::make_unique<EnvironmentBuild>(BuildPlace{
+  commands_ = std::make_unique<EnvironmentBuild>(BuildContext{
       builder_, item_, order_, stop_, path_of(place.dir_fd) + "/" + k_log_directory, report_});
   return commands_.get();
 }
@@ -206,7 +206,7 @@ Status Venv::unpack_conda(const std::string& path) {
                      "staged here (venv.build = \"off\")",
                  "Run it in the job, or use a virtual environment");
   }
-  way_.strings = VenvRelocation::Strings::move;
+  options_.strings = VenvRelocation::Strings::move;
   has_log_ = true;
   return commands_->run(
       {path + "/bin/python", path + "/bin/conda-unpack"},
@@ -221,7 +221,7 @@ Status Venv::relocate(int dir_fd, const std::string& path) {
   const std::string to = decide_();
   const VenvMove move(from_, to);
   TRY_ASSIGN(const VenvPython python, venv_python(dir_fd, move, item_.source, order_.node));
-  VenvRelocation relocation(dir_fd, move, way_, meter_);
+  VenvRelocation relocation(dir_fd, move, options_, meter_);
   TRY(relocation.run());
   meter_.files = relocation.files();
   meter_.bytes_written = relocation.bytes();

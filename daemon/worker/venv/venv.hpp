@@ -71,7 +71,7 @@ class Venv {
   Decide decide_;
   std::unique_ptr<EnvironmentBuild> commands_;
   std::vector<std::string> from_;  // where it was before, as far as the source shows
-  VenvRelocation::Way way_;
+  VenvRelocation::Options options_;
   std::string note_;
   bool has_log_ = false;
 };

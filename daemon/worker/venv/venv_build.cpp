@@ -161,7 +161,7 @@ std::string module_init_of(const VenvRules& rules) {
   return init;
 }
 
-EnvironmentBuild::EnvironmentBuild(BuildPlace place)
+EnvironmentBuild::EnvironmentBuild(BuildContext place)
     : place_(std::move(place)),
       deadline_(Builder::Clock::now() + std::chrono::seconds(place_.order.venv.limit_s)),
       environment_(place_.item.environment) {}

@@ -41,7 +41,7 @@ std::string python_for(const VenvItem& item, const std::vector<std::string>& env
 std::string module_init_of(const VenvRules& rules);
 
 // All commands of one item use it. Everything but `scratch` is borrowed.
-struct BuildPlace {
+struct BuildContext {
   Builder& builder;
   const VenvItem& item;
   const StageOrder& order;
@@ -52,7 +52,7 @@ struct BuildPlace {
 
 class EnvironmentBuild {
  public:
-  explicit EnvironmentBuild(BuildPlace place);
+  explicit EnvironmentBuild(BuildContext place);
 
   // Builds into `directory`, which must not exist yet. Paths in the environment name that
   // directory. No .pyc files are made.
@@ -89,7 +89,7 @@ class EnvironmentBuild {
   [[nodiscard]] Error not_installed(const Attempt& attempt, int code) const;
   [[nodiscard]] Status check_disk() const;
 
-  BuildPlace place_;
+  BuildContext place_;
   Builder::Clock::time_point deadline_;
   std::vector<std::string> environment_;
 };

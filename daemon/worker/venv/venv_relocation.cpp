@@ -211,11 +211,11 @@ Status VenvRelocation::link(const WalkStep& step, const std::string& path) {
   std::string to = move_.moved(target);
   const std::string parent(split_path(path).parent);
   if (to.empty() && !target.starts_with('/') && !joined(parent, target)) {
-    if (way_.origin.empty()) {
+    if (options_.origin.empty()) {
       add(links_, path);
       return {};
     }
-    const auto absolute = joined(way_.origin + "/" + parent, target);
+    const auto absolute = joined(options_.origin + "/" + parent, target);
     to = "/" + absolute.value_or("");
   }
   const bool is_python =
@@ -256,10 +256,10 @@ Status VenvRelocation::content(const WalkStep& step, const std::string& path, in
   const bool elf = is_elf(std::string_view(start, sizeof start));
   if (elf) {
     const std::string search = elf_search_path(fd);
-    if (moved_text(search, move_) && way_.strings == Strings::keep) add(libraries_, path);
+    if (moved_text(search, move_) && options_.strings == Strings::keep) add(libraries_, path);
   }
-  if (elf && way_.strings == Strings::keep) return {};
-  const std::size_t most = way_.strings == Strings::move        ? k_max_binary
+  if (elf && options_.strings == Strings::keep) return {};
+  const std::size_t most = options_.strings == Strings::move    ? k_max_binary
                            : start[0] == '#' && start[1] == '!' ? k_max_script
                                                                 : k_max_text;
   if (static_cast<std::uint64_t>(step.info.st_size) > most) return {};
@@ -276,9 +276,9 @@ std::optional<std::string> VenvRelocation::moved(const std::string& path,
   if (is_in_bin(path) && (name.starts_with("activate") || name.starts_with("Activate")))
     return moved_activate(content, move_);
   if (content.starts_with("#!"))
-    return moved_script(content, move_, is_in_bin(path) ? way_.env : EnvPython::keep);
+    return moved_script(content, move_, is_in_bin(path) ? options_.env : EnvPython::keep);
   if (content.find('\0') == std::string::npos) return moved_text(content, move_);
-  if (way_.strings == Strings::keep) return std::nullopt;
+  if (options_.strings == Strings::keep) return std::nullopt;
   unsigned left = 0;
   auto changed = moved_strings(content, move_, left);
   if (left > 0) add(strings_, path);

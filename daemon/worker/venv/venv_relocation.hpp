@@ -29,15 +29,15 @@ std::string elf_search_path(int fd);
 class VenvRelocation {
  public:
   enum class Strings { keep, move };
-  struct Way {
+  struct Options {
     EnvPython env = EnvPython::keep;  // scripts in bin with `/usr/bin/env python`
     Strings strings = Strings::keep;  // in binaries
     std::string origin;               // the path from which links with ".." start; "" if not known
   };
 
   // Borrows everything; dir_fd (O_PATH is enough) is the environment's directory.
-  VenvRelocation(int dir_fd, const VenvMove& move, Way way, const Meter& meter)
-      : root_(dir_fd), move_(move), way_(std::move(way)), meter_(meter) {}
+  VenvRelocation(int dir_fd, const VenvMove& move, Options options, const Meter& meter)
+      : root_(dir_fd), move_(move), options_(std::move(options)), meter_(meter) {}
 
   Status run();
 
@@ -75,7 +75,7 @@ class VenvRelocation {
 
   const int root_;
   const VenvMove& move_;
-  const Way way_;
+  const Options options_;
   const Meter& meter_;
   std::uint64_t files_ = 0;
   std::uint64_t bytes_ = 0;

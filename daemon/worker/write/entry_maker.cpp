@@ -96,8 +96,8 @@ std::string path_in(const std::string& parent, const std::string& name) {
 
 // Returns whether an entry below a link is left out, if the settings allow that; counts it.
 bool EntryMaker::leaves_out(const Error& error) const {
-  if (error.code != ELOOP || way_.rules.escaping == Escaping::fail) return false;
-  ++way_.rules.escaped;
+  if (error.code != ELOOP || options_.rules.escaping == Escaping::fail) return false;
+  ++options_.rules.escaped;
   return true;
 }
 
@@ -112,8 +112,8 @@ Result<int> EntryMaker::open_directory(const std::string& path) {
 Status EntryMaker::count_directories(std::size_t made) {
   if (made == 0) return {};
   const Amount amount{made * in_blocks(1), made};
-  TRY(way_.space.take(amount));
-  way_.space.wrote(amount);
+  TRY(options_.space.take(amount));
+  options_.space.wrote(amount);
   return {};
 }
 
@@ -123,7 +123,7 @@ Result<std::optional<int>> EntryMaker::parent_of(const std::string& parent, cons
   if (fd) return std::optional(*fd);
   if (leaves_out(fd.error())) return std::optional<int>();
   if (is_no_directory(fd.error().code)) return no_directory(fd.error().code);
-  return way_.space.explain(path_in(parent, entry.name), fd.error().code);
+  return options_.space.explain(path_in(parent, entry.name), fd.error().code);
 }
 
 Result<bool> EntryMaker::make(const std::string& parent, const NewEntry& entry) {
@@ -149,7 +149,7 @@ Status EntryMaker::make_room(int parent, const std::string& name, const std::str
   if (errno == ENOTEMPTY || errno == EEXIST) {
     return fault(errno, "has the name of a directory that the archive fills", "Pack it again");
   }
-  return way_.space.explain(path, errno);
+  return options_.space.explain(path, errno);
 }
 
 // Calls `make` (which returns 0, or -1 and errno), and once more after making room.
@@ -157,9 +157,9 @@ template <typename Make>
 Status EntryMaker::make_name(int parent, const std::string& name, const std::string& path,
                              Make make) const {
   if (make() >= 0) return {};
-  if (errno != EEXIST) return way_.space.explain(path, errno);
+  if (errno != EEXIST) return options_.space.explain(path, errno);
   TRY(make_room(parent, name, path));
-  return make() >= 0 ? Status() : way_.space.explain(path, errno);
+  return make() >= 0 ? Status() : options_.space.explain(path, errno);
 }
 
 Result<Fd> EntryMaker::create(const std::string& parent, const NewEntry& entry) {
@@ -180,12 +180,12 @@ Status EntryMaker::fill(int fd, const std::string& path, const NewEntry& entry,
                         std::uint64_t& end) const {
   Status filled;
   if (entry.from != nullptr) {
-    TRY(way_.space.will_make());
-    FileSink sink(fd, entry.size, {way_.meter, way_.space, way_.quit});
+    TRY(options_.space.will_make());
+    FileSink sink(fd, entry.size, {options_.meter, options_.space, options_.quit});
     filled = entry.from->write(entry.id, sink);
     end = sink.end();
     return filled || !sink.failed_to_write() ? filled
-                                             : way_.space.explain(path, filled.error().code);
+                                             : options_.space.explain(path, filled.error().code);
   }
   const auto write = [&](const NewEntry::Part& part) {
     end = std::max(end, part.offset + part.data.size());
@@ -194,33 +194,34 @@ Status EntryMaker::fill(int fd, const std::string& path, const NewEntry& entry,
   };
   if (!entry.data.data.empty()) write(entry.data);
   if (filled) static_cast<void>(std::all_of(entry.more.begin(), entry.more.end(), write));
-  return filled ? filled : Status(way_.space.explain(path, filled.error().code));
+  return filled ? filled : Status(options_.space.explain(path, filled.error().code));
 }
 
 Status EntryMaker::complete(Fd file, const std::string& path, const NewEntry& entry,
                             std::uint64_t end) const {
   if (end < entry.size && ::ftruncate(file.get(), static_cast<off_t>(entry.size)) != 0) {
-    return way_.space.explain(path, errno);
+    return options_.space.explain(path, errno);
   }
   // The mode comes last: it may deny writing, and an ACL has changed it.
   if (entry.xattrs) {
-    if (::fchmod(file.get(), entry.mode | S_IWUSR) != 0) return way_.space.explain(path, errno);
-    way_.rules.lost_xattrs += set_xattrs(file.get(), *entry.xattrs);
+    if (::fchmod(file.get(), entry.mode | S_IWUSR) != 0) return options_.space.explain(path, errno);
+    options_.rules.lost_xattrs += set_xattrs(file.get(), *entry.xattrs);
   }
   // Writing clears set-id bits.
-  const mode_t sure = k_permissions & ~way_.rules.masked;
+  const mode_t sure = k_permissions & ~options_.rules.masked;
   const bool has_mode = !entry.xattrs && (entry.mode & ~sure) == 0;
-  if (!has_mode && ::fchmod(file.get(), entry.mode) != 0) return way_.space.explain(path, errno);
+  if (!has_mode && ::fchmod(file.get(), entry.mode) != 0)
+    return options_.space.explain(path, errno);
   const auto times = times_of(entry.mtime);
-  if (::futimens(file.get(), times.data()) != 0) return way_.space.explain(path, errno);
+  if (::futimens(file.get(), times.data()) != 0) return options_.space.explain(path, errno);
   const Status closed = close_checked(std::move(file));
-  return closed ? closed : Status(way_.space.explain(path, closed.error().code));
+  return closed ? closed : Status(options_.space.explain(path, closed.error().code));
 }
 
 Result<bool> EntryMaker::hard_link(int parent, const std::string& path,
                                    const NewEntry& entry) const {
   const SplitPath target = split_path(entry.link);
-  const auto directory = open_directory_below(way_.root_fd, target.parent);
+  const auto directory = open_directory_below(options_.root_fd, target.parent);
   if (!directory && leaves_out(directory.error())) return false;
   if (!directory) return no_target(entry.link, directory.error().code);
   const std::string name(target.name);
@@ -239,7 +240,7 @@ Result<Fd> EntryMaker::create_again(const std::string& parent, const NewEntry& e
   TRY_ASSIGN(const auto directory, parent_of(parent, entry));
   if (!directory) return Fd();
   const std::string path = path_in(parent, entry.name);
-  const auto failed = [&](int code) { return way_.space.explain(path, code); };
+  const auto failed = [&](int code) { return options_.space.explain(path, code); };
   const auto there = open_at(*directory, entry.name, O_PATH | O_NOFOLLOW);
   struct stat info {};
   if (!there) return failed(there.error().code);
@@ -273,7 +274,7 @@ Status EntryMaker::fifo(int parent, const std::string& path, const NewEntry& ent
 Status EntryMaker::set_times(int parent, const std::string& path, const NewEntry& entry) const {
   const auto times = times_of(entry.mtime);
   if (::utimensat(parent, entry.name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) == 0) return {};
-  return way_.space.explain(path, errno);
+  return options_.space.explain(path, errno);
 }
 
 Status EntryMaker::make_directory(const std::string& path) {
@@ -291,23 +292,23 @@ Status EntryMaker::make_directory(const std::string& path) {
 
 Status EntryMaker::set_attributes(const std::string& path, const DirectoryAttributes& attributes) {
   // Most exist already, and none is needed again.
-  const auto there = open_directory_below(way_.root_fd, path);
+  const auto there = open_directory_below(options_.root_fd, path);
   const auto directory = there ? Result<int>(there->get()) : open_directory(path);
   if (!directory && leaves_out(directory.error())) return {};
   if (!directory && is_no_directory(directory.error().code)) {
     return no_directory(directory.error().code);
   }
-  if (!directory) return way_.space.explain(path, directory.error().code);
-  if (attributes.xattrs) way_.rules.lost_xattrs += set_xattrs(*directory, *attributes.xattrs);
+  if (!directory) return options_.space.explain(path, directory.error().code);
+  if (attributes.xattrs) options_.rules.lost_xattrs += set_xattrs(*directory, *attributes.xattrs);
   struct stat info {};
-  if (::fstat(*directory, &info) != 0) return way_.space.explain(path, errno);
+  if (::fstat(*directory, &info) != 0) return options_.space.explain(path, errno);
   if ((info.st_mode & 07777) != attributes.mode) {
     const Status changed = change_mode(*directory, attributes.mode);
-    if (!changed) return way_.space.explain(path, changed.error().code);
+    if (!changed) return options_.space.explain(path, changed.error().code);
   }
   const auto times = times_of(attributes.mtime);
   if (::utimensat(*directory, "", times.data(), AT_EMPTY_PATH) == 0) return {};
-  return way_.space.explain(path, errno);
+  return options_.space.explain(path, errno);
 }
 
 }  // namespace nodestage

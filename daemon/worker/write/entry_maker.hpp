@@ -95,14 +95,14 @@ struct EntryRules {
 // about the entry. For one thread; borrows everything.
 class EntryMaker {
  public:
-  struct Way {
+  struct Options {
     int root_fd;
     Meter& meter;
     Space& space;                   // this thread's
     const std::atomic<bool>& quit;  // another thread has failed
     EntryRules& rules;
   };
-  explicit EntryMaker(const Way& way) : way_(way), directories_(way.root_fd) {}
+  explicit EntryMaker(const Options& options) : options_(options), directories_(options.root_fd) {}
 
   // Creates the entry with its data and times. Returns false if it was left out.
   Result<bool> make(const std::string& parent, const NewEntry& entry);
@@ -139,7 +139,7 @@ class EntryMaker {
   Status fifo(int parent, const std::string& path, const NewEntry& entry) const;
   Status set_times(int parent, const std::string& path, const NewEntry& entry) const;
 
-  const Way way_;
+  const Options options_;
   DirectoryCache directories_;
 };
 

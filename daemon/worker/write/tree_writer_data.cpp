@@ -97,7 +97,7 @@ Status TreeWriter::write_part(std::uint64_t offset, Slice data) {
   large_->hold();
   const std::size_t bytes = data.size();
   auto task = std::make_unique<PartOfFile>(large_, offset, std::move(data),
-                                           PartOfFile::Way{meter_, space_, amount});
+                                           PartOfFile::Options{meter_, space_, amount});
   task->bytes = bytes;
   task->near = number_;
   task->only_near = true;

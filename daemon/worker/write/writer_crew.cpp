@@ -22,8 +22,8 @@ std::optional<WriterFault> guarded(WriterTask& task, EntryMaker& maker) {
 
 }  // namespace
 
-WriterCrew::WriterCrew(const Way& way, const Limits& limits)
-    : way_(way),
+WriterCrew::WriterCrew(const Options& options, const Limits& limits)
+    : options_(options),
       limits_{limits.threads,
               std::min(limits.queued_bytes, k_bytes_per_thread * std::max(limits.threads, 1U))} {
   writers_.resize(std::max(limits.threads, 1U));
@@ -126,8 +126,8 @@ std::unique_ptr<WriterTask> WriterCrew::task_of_another() {
 }
 
 void WriterCrew::work(Writer& own) {
-  Space space = way_.space.another();
-  EntryMaker maker({way_.root_fd, way_.meter, space, quit_, way_.rules});
+  Space space = options_.space.another();
+  EntryMaker maker({options_.root_fd, options_.meter, space, quit_, options_.rules});
   unsigned generation = 0;
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -237,16 +237,16 @@ std::optional<WriterFault> LargeFile::release(const EntryMaker& maker) {
 }
 
 std::optional<WriterFault> PartOfFile::run(EntryMaker& maker) {
-  Status written = way_.meter.check();
+  Status written = options_.meter.check();
   if (written) {
     written = write_at(file_->fd(), offset_, data_.bytes());
-    if (!written) written = way_.space.explain(file_->path(), written.error().code);
+    if (!written) written = options_.space.explain(file_->path(), written.error().code);
   }
   if (!written) {
     return WriterFault{std::move(written.error()), file_->path(), file_->entry().number};
   }
-  way_.meter.bytes_written += data_.size();
-  way_.space.wrote(way_.amount);
+  options_.meter.bytes_written += data_.size();
+  options_.space.wrote(options_.amount);
   return file_->release(maker);
 }
 

@@ -40,7 +40,7 @@ class WriterTask {
 // Threads are started when there is work for them. One thread calls everything except quit().
 class WriterCrew {
  public:
-  struct Way {  // borrowed
+  struct Options {  // borrowed
     int root_fd;
     Meter& meter;
     const Space& space;
@@ -50,7 +50,7 @@ class WriterCrew {
     unsigned threads;
     std::size_t queued_bytes;
   };
-  WriterCrew(const Way& way, const Limits& limits);
+  WriterCrew(const Options& options, const Limits& limits);
   WriterCrew(const WriterCrew&) = delete;
   WriterCrew& operator=(const WriterCrew&) = delete;
   ~WriterCrew();  // drops what waits, and joins the threads
@@ -80,7 +80,7 @@ class WriterCrew {
   [[nodiscard]] bool has_room() const;
   [[nodiscard]] bool has_much_room() const;
 
-  const Way way_;
+  const Options options_;
   const Limits limits_;
   std::atomic<bool> quit_ = false;
 
@@ -170,20 +170,21 @@ class LargeFile {
 
 class PartOfFile final : public WriterTask {
  public:
-  struct Way {
+  struct Options {
     Meter& meter;
     Space& space;  // only for wrote()
     Amount amount;
   };
-  PartOfFile(std::shared_ptr<LargeFile> file, std::uint64_t offset, Slice data, const Way& way)
-      : file_(std::move(file)), offset_(offset), data_(std::move(data)), way_(way) {}
+  PartOfFile(std::shared_ptr<LargeFile> file, std::uint64_t offset, Slice data,
+             const Options& options)
+      : file_(std::move(file)), offset_(offset), data_(std::move(data)), options_(options) {}
   std::optional<WriterFault> run(EntryMaker& maker) override;
 
  private:
   const std::shared_ptr<LargeFile> file_;
   const std::uint64_t offset_;
   const Slice data_;
-  const Way way_;
+  const Options options_;
 };
 
 // Directories of one depth, when nothing more is added to them.

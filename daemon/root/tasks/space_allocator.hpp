@@ -1,4 +1,4 @@
-// SpaceDesk: admits workers to space on the local disk. Workers that stage ask for it in their
+// SpaceAllocator: admits workers to space on the local disk. Workers that stage ask for it in their
 // status files, step by step as they learn how much they need; each gets its answers in a file that
 // only the daemon writes (common/wire/space_claim.hpp). The ledger decides what each is promised
 // and notes it. A claim that lacks only what others were promised waits (`staging.space_wait`).
@@ -36,7 +36,7 @@ namespace nodestage {
 // A worker makes its claims with its user's rights. So that it cannot harm others beyond what it
 // was granted, the amount that it claims to have written never decreases, the amount that it claims
 // to need raises its promise by these rules only, and it is admitted against the disk's true free
-// space. Only arithmetic: SpaceDesk reads and writes the files.
+// space. Only arithmetic: SpaceAllocator reads and writes the files.
 class SpaceLedger {
  public:
   // What a promise depends on beside the claims.
@@ -100,17 +100,17 @@ class SpaceLedger {
   std::map<JobKey, Entry> entries_;
 };
 
-class SpaceDesk {
+class SpaceAllocator {
  public:
   // Entries of the cache that no job uses.
   struct Unused {
     std::function<Amount(int disk_fd)> on_disk;  // at most so much of it is on that file system
     std::function<bool()> remove_one;            // moves one to the trash; false if there is none
   };
-  SpaceDesk(Loop& loop, const Config& config, const Areas& areas, Unused unused)
+  SpaceAllocator(Loop& loop, const Config& config, const Areas& areas, Unused unused)
       : loop_(loop), config_(config), areas_(areas), unused_(std::move(unused)) {}
 
-  // Makes the file of a worker that is about to start, in which the desk answers it.
+  // Makes the file of a worker that is about to start, in which the allocator answers it.
   [[nodiscard]] Result<Fd> make_answer_file(const JobKey& key) const;
   // Starts granting space to the job's worker. `directory`, the job's, stays open: the space of
   // what a user mounts over it later does not count.
@@ -131,7 +131,7 @@ class SpaceDesk {
     std::optional<Clock::time_point> since;  // the free space last grew then
     Amount most;
   };
-  struct Customer {
+  struct Client {
     Subject subject;
     Fd disk;
     Freed freed;
@@ -142,20 +142,20 @@ class SpaceDesk {
     std::optional<Clock::time_point> lacks_since;  // space that others were promised
   };
   void attend_all();
-  void attend(const JobKey& key, Customer& customer);
+  void attend(const JobKey& key, Client& client);
   void review_all();
   Status put_answer(const JobKey& key, const SpaceAnswer& answer);
-  [[nodiscard]] SpaceLedger::Terms terms_for(const Customer& customer) const;
-  bool awaits_room(const JobKey& key, Customer& customer, const SpaceAnswer& refusal) const;
-  bool awaits_promises(Customer& customer) const;
-  [[nodiscard]] bool is_waiting_for_trash(Customer& customer, const Amount& free) const;
+  [[nodiscard]] SpaceLedger::Terms terms_for(const Client& client) const;
+  bool awaits_room(const JobKey& key, Client& client, const SpaceAnswer& refusal) const;
+  bool awaits_promises(Client& client) const;
+  [[nodiscard]] bool is_waiting_for_trash(Client& client, const Amount& free) const;
 
   Loop& loop_;
   const Config& config_;
   const Areas& areas_;
   Unused unused_;
   SpaceLedger ledger_;
-  std::map<JobKey, Customer> customers_;
+  std::map<JobKey, Client> clients_;
   std::optional<Loop::TimerId> timer_;
   Clock::time_point reviewed_{};
 };

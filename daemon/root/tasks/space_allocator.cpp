@@ -1,4 +1,4 @@
-#include "daemon/root/tasks/space_desk.hpp"
+#include "daemon/root/tasks/space_allocator.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -142,13 +142,13 @@ constexpr const char* k_answers = "answer";           // the end of the file's n
 }  // namespace
 
 // It has its full length, so that an answer can be written over it on a full disk, too.
-Result<Fd> SpaceDesk::make_answer_file(const JobKey& key) const {
+Result<Fd> SpaceAllocator::make_answer_file(const JobKey& key) const {
   TRY_ASSIGN(Fd file, areas_.open_status(key, k_answers, O_RDWR | O_CREAT | O_TRUNC));
   TRY(write_space_answer(file.get(), {}));
   return file;
 }
 
-void SpaceDesk::open(const JobKey& key, Subject subject, Fd directory, WorkerTask task) {
+void SpaceAllocator::open(const JobKey& key, Subject subject, Fd directory, WorkerTask task) {
   struct stat info {};
   if (::fstat(directory.get(), &info) != 0) info.st_dev = 0;
   SpaceAnswer last{};
@@ -156,121 +156,121 @@ void SpaceDesk::open(const JobKey& key, Subject subject, Fd directory, WorkerTas
     if (const auto read = read_space_answer(file->get())) last = *read;
   }
   ledger_.open(key, subject.uid, info.st_dev, loop_.now(), last);
-  customers_.insert_or_assign(key, Customer{std::move(subject), std::move(directory), {}, task});
+  clients_.insert_or_assign(key, Client{std::move(subject), std::move(directory), {}, task});
   if (!timer_) timer_ = loop_.after(k_claim_poll, [this] { attend_all(); });
 }
 
-bool SpaceDesk::close(const JobKey& key) {
-  const auto found = customers_.find(key);
-  if (found == customers_.end()) return false;
+bool SpaceAllocator::close(const JobKey& key) {
+  const auto found = clients_.find(key);
+  if (found == clients_.end()) return false;
   const bool was_refused = found->second.was_refused;
-  customers_.erase(found);
+  clients_.erase(found);
   ledger_.close(key);
   return was_refused;
 }
 
 // First reads all claims, so that each answer considers all of them.
-void SpaceDesk::attend_all() {
+void SpaceAllocator::attend_all() {
   timer_.reset();
   std::vector<JobKey> asking;
-  for (auto& [key, customer] : customers_) {
-    const auto file = areas_.open_status(key, traits_of(customer.task).name, O_RDONLY);
+  for (auto& [key, client] : clients_) {
+    const auto file = areas_.open_status(key, traits_of(client.task).name, O_RDONLY);
     const auto claim = file ? read_space_claim(file->get()) : Result<SpaceClaim>(file.error());
     if (!claim || !ledger_.note(key, *claim)) continue;
-    customer.with_spare = claim->with_spare != 0;
+    client.with_spare = claim->with_spare != 0;
     asking.push_back(key);
   }
   if (loop_.now() - reviewed_ >= k_review_interval) review_all();
-  for (const JobKey& key : asking) attend(key, customers_.at(key));
-  if (!customers_.empty()) timer_ = loop_.after(k_claim_poll, [this] { attend_all(); });
+  for (const JobKey& key : asking) attend(key, clients_.at(key));
+  if (!clients_.empty()) timer_ = loop_.after(k_claim_poll, [this] { attend_all(); });
 }
 
-void SpaceDesk::attend(const JobKey& key, Customer& customer) {
-  const SpaceAnswer answer = ledger_.answer(key, terms_for(customer));
-  if (answer.granted == 0 && awaits_room(key, customer, answer)) return;
+void SpaceAllocator::attend(const JobKey& key, Client& client) {
+  const SpaceAnswer answer = ledger_.answer(key, terms_for(client));
+  if (answer.granted == 0 && awaits_room(key, client, answer)) return;
   if (!put_answer(key, answer)) return;  // tried again at the next turn
-  customer.was_refused = answer.granted == 0;
-  customer.lacks_since.reset();
+  client.was_refused = answer.granted == 0;
+  client.lacks_since.reset();
   const Amount promised = ledger_.promised_to(key);
-  log::debug(customer.subject, "{} {} and {} inodes of the local disk",
+  log::debug(client.subject, "{} {} and {} inodes of the local disk",
              answer.granted != 0 ? "promised" : "refused more than", human_bytes(promised.bytes),
              promised.inodes);
 }
 
 // Once a second, what each was promised follows what it has written.
-void SpaceDesk::review_all() {
+void SpaceAllocator::review_all() {
   reviewed_ = loop_.now();
-  for (const auto& [key, customer] : customers_) {
+  for (const auto& [key, client] : clients_) {
     const Amount before = ledger_.promised_to(key);
-    const auto answer = ledger_.review(key, terms_for(customer));
+    const auto answer = ledger_.review(key, terms_for(client));
     if (!answer || !put_answer(key, *answer)) continue;
     const Amount lost = before - ledger_.promised_to(key);
     if (lost == Amount{}) continue;
-    log::info(customer.subject,
+    log::info(client.subject,
               "has written too little lately: of the local disk promised to it, {} and {} inodes "
               "are free for others",
               human_bytes(lost.bytes), lost.inodes);
   }
 }
 
-Status SpaceDesk::put_answer(const JobKey& key, const SpaceAnswer& answer) {
+Status SpaceAllocator::put_answer(const JobKey& key, const SpaceAnswer& answer) {
   const auto file = areas_.open_status(key, k_answers, O_WRONLY);
   Status written = file ? write_space_answer(file->get(), answer) : Status(file.error());
   if (written) {
     ledger_.book(key, answer);
   } else {
-    log::error(customers_.at(key).subject,
+    log::error(clients_.at(key).subject,
                "the answer to its request for space cannot be written: {}", written.error().what);
   }
   return written;
 }
 
-SpaceLedger::Terms SpaceDesk::terms_for(const Customer& customer) const {
+SpaceLedger::Terms SpaceAllocator::terms_for(const Client& client) const {
   const auto& staging = config_.staging;
-  return {free_on(customer.disk.get()), staging.leave_free_bytes, staging.promise_share_percent,
+  return {free_on(client.disk.get()), staging.leave_free_bytes, staging.promise_share_percent,
           std::chrono::seconds(staging.promise_time_s), loop_.now()};
 }
 
 // Entries that are kept and not in use go to the trash, one after another: what each frees is known
 // when it is gone. None goes for a claim that all of them could not satisfy.
-bool SpaceDesk::awaits_room(const JobKey& key, Customer& customer,
-                            const SpaceAnswer& refusal) const {
-  if (is_waiting_for_trash(customer, refusal.free)) return true;
-  const Amount all = refusal.free + unused_.on_disk(customer.disk.get());
+bool SpaceAllocator::awaits_room(const JobKey& key, Client& client,
+                                 const SpaceAnswer& refusal) const {
+  if (is_waiting_for_trash(client, refusal.free)) return true;
+  const Amount all = refusal.free + unused_.on_disk(client.disk.get());
   const Amount without_promises = all - Amount{refusal.leave_free, 0};
   const Amount least = ledger_.least_of(key);
   if (fits(least, without_promises - refusal.promised)) {
     if (!unused_.remove_one()) return false;
-    customer.made_room = true;
-    customer.freed.since = loop_.now();
+    client.made_room = true;
+    client.freed.since = loop_.now();
     return true;
   }
-  return !customer.with_spare && fits(least, without_promises) && awaits_promises(customer);
+  return !client.with_spare && fits(least, without_promises) && awaits_promises(client);
 }
 
 // Others write what they were promised, lose it, or end.
-bool SpaceDesk::awaits_promises(Customer& customer) const {
-  if (!customer.lacks_since) {
-    customer.lacks_since = loop_.now();
-    log::info(customer.subject, "waits for space on the local disk that others were promised");
+bool SpaceAllocator::awaits_promises(Client& client) const {
+  if (!client.lacks_since) {
+    client.lacks_since = loop_.now();
+    log::info(client.subject, "waits for space on the local disk that others were promised");
   }
-  return loop_.now() - *customer.lacks_since < std::chrono::seconds(config_.staging.space_wait_s);
+  return loop_.now() - *client.lacks_since < std::chrono::seconds(config_.staging.space_wait_s);
 }
 
-std::string SpaceDesk::lack_of(const JobKey& key) const {
-  const auto found = customers_.find(key);
-  if (found == customers_.end() || !found->second.lacks_since) return {};
+std::string SpaceAllocator::lack_of(const JobKey& key) const {
+  const auto found = clients_.find(key);
+  if (found == clients_.end() || !found->second.lacks_since) return {};
   return human_bytes(ledger_.least_of(key).bytes) +
          " of local disk, promised to other jobs that stage here";
 }
 
 // Trees of jobs that have ended are removed in the background. While that frees space, no claim is
 // refused.
-bool SpaceDesk::is_waiting_for_trash(Customer& customer, const Amount& free) const {
+bool SpaceAllocator::is_waiting_for_trash(Client& client, const Amount& free) const {
   const auto now = loop_.now();
-  Freed& freed = customer.freed;
+  Freed& freed = client.freed;
   std::chrono::seconds patience(config_.staging.trash_wait_s);
-  if (customer.made_room) patience = std::max(patience, k_least_patience);
+  if (client.made_room) patience = std::max(patience, k_least_patience);
   const bool is_removing = areas_.trees_in_trash() > 0;
   if (is_removing && (!freed.since || !fits(free, freed.most))) freed.since = now;
   freed.most = larger(freed.most, free);

@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/root/tasks/space_desk.hpp"
+#include "daemon/root/tasks/space_allocator.hpp"
 #include "scratch.hpp"
 #include "tests/unit/sizes.hpp"
 #include "texts.hpp"
@@ -25,33 +25,33 @@ constexpr JobKey k_other_job{2, 0};
 constexpr Amount k_little_amount{4096, 1};
 constexpr Amount k_too_much{k_no_limit / 2, 1};
 
-struct DeskSite {
+struct AllocatorSite {
   Scratch scratch;
   Config config;
   Result<Loop> loop = Loop::create();
   Result<Areas> areas = Areas::open(scratch / "");
-  std::optional<SpaceDesk> desk;
+  std::optional<SpaceAllocator> allocator;
   std::map<JobKey, Fd> answers;
   int unused = 0;  // how often room can be made
   Amount unused_amount;
-  SpaceDesk::Unused kept{[this](int) { return unused_amount; },
-                         [this] { return unused > 0 && unused-- > 0; }};
+  SpaceAllocator::Unused kept{[this](int) { return unused_amount; },
+                              [this] { return unused > 0 && unused-- > 0; }};
 
-  DeskSite() {
+  AllocatorSite() {
     spdlog::set_level(spdlog::level::off);
     REQUIRE(areas);
     config.staging.trash_wait_s = 3600;
-    desk.emplace(*loop, config, *areas, kept);
+    allocator.emplace(*loop, config, *areas, kept);
     open(k_claiming_job);
   }
   void open(const JobKey& job) {
-    auto file = desk->make_answer_file(job);
+    auto file = allocator->make_answer_file(job);
     REQUIRE(file);
     answers.insert_or_assign(job, std::move(*file));
     Subject subject;
     subject.uid = 1000 + job.job;
-    desk->open(job, subject,
-               Fd(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+    allocator->open(job, subject,
+                    Fd(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
   }
   // As the worker's status file says it.
   void claim(std::uint64_t serial, const Amount& need, const JobKey& job = k_claiming_job,
@@ -61,7 +61,7 @@ struct DeskSite {
     REQUIRE(write_space_written(file->get(), {}));
     REQUIRE(write_space_claim(file->get(), {serial, need, need, {}, with_spare}));
   }
-  // Nothing when none has come after so many turns of the desk.
+  // Nothing when none has come after so many turns of the allocator.
   std::optional<SpaceAnswer> answer(std::uint64_t serial, int turns = 100,
                                     const JobKey& job = k_claiming_job) {
     std::optional<SpaceAnswer> last;
@@ -87,31 +87,31 @@ struct DeskSite {
 
 TEST_CASE("a claim that fits is admitted, and promised until the worker exits") {
   if (skipped_without_root()) return;
-  DeskSite site;
+  AllocatorSite site;
   CHECK_FALSE(site.answer(1, 2));  // nothing was asked for
   site.claim(1, k_little_amount);
   const auto answer = site.answer(1);
   REQUIRE(answer);
   CHECK(answer->granted == 1);
   CHECK(fits(k_little_amount, answer->admitted));
-  CHECK(site.desk->promised_to(k_claiming_job) == k_little_amount);
-  CHECK_FALSE(site.desk->close(k_claiming_job));
-  CHECK(site.desk->promised_to(k_claiming_job) == Amount{});
+  CHECK(site.allocator->promised_to(k_claiming_job) == k_little_amount);
+  CHECK_FALSE(site.allocator->close(k_claiming_job));
+  CHECK(site.allocator->promised_to(k_claiming_job) == Amount{});
 }
 
 TEST_CASE("a claim beyond the disk is refused, and close() reports it once") {
   if (skipped_without_root()) return;
-  DeskSite site;
+  AllocatorSite site;
   site.claim(1, k_too_much);
   CHECK_FALSE(site.is_granted(1));
-  CHECK(site.desk->promised_to(k_claiming_job) == Amount{});
-  CHECK(site.desk->close(k_claiming_job));
-  CHECK_FALSE(site.desk->close(k_claiming_job));
+  CHECK(site.allocator->promised_to(k_claiming_job) == Amount{});
+  CHECK(site.allocator->close(k_claiming_job));
+  CHECK_FALSE(site.allocator->close(k_claiming_job));
 }
 
 TEST_CASE("while trash is being removed no claim is refused, and then each is answered") {
   if (skipped_without_root()) return;
-  DeskSite site;
+  AllocatorSite site;
   REQUIRE(site.areas->make_directory("old", 1000, 1000));
   REQUIRE(site.areas->move_to_trash("old", 1000, 1000));
   const auto trash = site.areas->take_new_trash();
@@ -134,7 +134,7 @@ TEST_CASE("unused data are removed only for a claim that could fit without them,
                           Case{"it does not fit without them either", true, false, 3},
                           Case{"it could fit without them", true, true, 0}}) {
     CAPTURE(one.name);
-    DeskSite site;
+    AllocatorSite site;
     site.unused = 3;
     site.config.staging.leave_free_bytes = 0;
     struct statvfs disk {};
@@ -147,12 +147,12 @@ TEST_CASE("unused data are removed only for a claim that could fit without them,
   }
 }
 
-TEST_CASE("another daemon's desk knows what was admitted") {
+TEST_CASE("another daemon's allocator knows what was admitted") {
   if (skipped_without_root()) return;
-  DeskSite site;
+  AllocatorSite site;
   site.claim(1, k_little_amount);
   REQUIRE(site.answer(1));
-  SpaceDesk next(*site.loop, site.config, *site.areas, site.kept);
+  SpaceAllocator next(*site.loop, site.config, *site.areas, site.kept);
   next.open(k_claiming_job, {}, Fd(::open(site.scratch.path().c_str(), O_RDONLY | O_CLOEXEC)));
   CHECK(next.promised_to(k_claiming_job) == k_little_amount);
 }
@@ -160,7 +160,7 @@ TEST_CASE("another daemon's desk knows what was admitted") {
 namespace {
 
 // One job was promised most of the disk; the other's claim needs as much.
-struct Promised : DeskSite {
+struct Promised : AllocatorSite {
   Promised() {
     config.staging.leave_free_bytes = 0;
     config.staging.promise_share_percent = 100;
@@ -174,7 +174,7 @@ struct Promised : DeskSite {
     REQUIRE(first);
     REQUIRE(first->granted == 1);
   }
-  bool waits() { return !answer(1, 3, k_other_job) && !desk->lack_of(k_other_job).empty(); }
+  bool waits() { return !answer(1, 3, k_other_job) && !allocator->lack_of(k_other_job).empty(); }
 
   Amount need;
 };
@@ -186,21 +186,21 @@ TEST_CASE("a claim that lacks what others were promised waits, and says so") {
   Promised site;
   site.claim(1, site.need, k_other_job);
   REQUIRE(site.waits());
-  CHECK(site.desk->lack_of(k_other_job)
+  CHECK(site.allocator->lack_of(k_other_job)
             .ends_with(" of local disk, promised to other jobs that stage "
                        "here"));
-  CHECK(site.desk->lack_of(k_claiming_job).empty());
+  CHECK(site.allocator->lack_of(k_claiming_job).empty());
   SUBCASE("until they have ended") {
-    site.desk->close(k_claiming_job);
+    site.allocator->close(k_claiming_job);
     CHECK(site.is_granted(1, k_other_job));
   }
   SUBCASE("until they lose it, since they write nothing") {
     site.loop->advance(std::chrono::seconds(601));
     CHECK(site.is_granted(1, k_other_job));
-    CHECK(site.desk->promised_to(k_claiming_job).bytes < k_gib);
+    CHECK(site.allocator->promised_to(k_claiming_job).bytes < k_gib);
     const auto others = read_space_answer(site.answers.at(k_claiming_job).get());
     REQUIRE(others);
-    CHECK(others->admitted == site.desk->promised_to(k_claiming_job));
+    CHECK(others->admitted == site.allocator->promised_to(k_claiming_job));
   }
   SUBCASE("and not for longer than the site lets it") {
     site.config.staging.promise_time_s = 86'400;
@@ -210,7 +210,7 @@ TEST_CASE("a claim that lacks what others were promised waits, and says so") {
     CHECK(answer->granted == 0);
     CHECK(answer->others == 1);
   }
-  CHECK(site.desk->lack_of(k_other_job).empty());
+  CHECK(site.allocator->lack_of(k_other_job).empty());
 }
 
 TEST_CASE("a claim with a spool, or beyond the disk, does not wait for promises") {
@@ -223,7 +223,7 @@ TEST_CASE("a claim with a spool, or beyond the disk, does not wait for promises"
     }
     site.claim(3, site.need, k_other_job);
     CHECK_FALSE(site.answer(3, 3, k_other_job));
-    CHECK_FALSE(site.desk->lack_of(k_other_job).empty());
+    CHECK_FALSE(site.allocator->lack_of(k_other_job).empty());
   }
   SUBCASE("more than the disk has") {
     site.claim(1, k_too_much, k_other_job);
