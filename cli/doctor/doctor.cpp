@@ -29,8 +29,6 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_default_slurm_conf = "/etc/slurm/slurm.conf";
-constexpr std::uint32_t k_no_job =
-    0xfffffffd;  // a job id that does not exist, to ask the daemon about
 
 class Report {
  public:
@@ -226,12 +224,16 @@ class Doctor {
   void look_at_daemon() {
     std::string socket = arguments_.socket;
     if (socket == k_socket_path && !settings_.socket.empty()) socket = settings_.socket;
+    std::vector<StatusRow> jobs;
     const auto asked = [&]() -> Status {
       const auto in_time = Clock::now() + k_daemon_wait;
       TRY_ASSIGN(DaemonConnection daemon, DaemonConnection::open(socket));
-      TRY(daemon.send(StatusQuery{k_no_job}, in_time));
-      TRY_ASSIGN(const Message answer, daemon.receive(in_time));
-      return {};
+      TRY(daemon.send(StatusQuery{}, in_time));
+      while (true) {
+        TRY_ASSIGN(const Message answer, daemon.receive(in_time));
+        if (const auto* job = std::get_if<StatusRow>(&answer)) jobs.push_back(*job);
+        if (role_of(answer) != MessageRole::part) return {};
+      }
     }();
     if (!asked) {
       report_.add(judge_silent_daemon(
@@ -240,6 +242,7 @@ class Doctor {
       return;
     }
     report_.add(Finding{Grade::ok, "nodestaged answers at " + socket, ""});
+    if (auto queued = list_queued(jobs)) report_.add(*queued);
     const auto about = read_file(AT_FDCWD, socket.substr(0, socket.rfind('/')) + "/about", 65536);
     if (about) about_ = decode_about(*about);
   }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -13,6 +14,7 @@
 #include "common/os/file.hpp"
 #include "common/os/posix_acl.hpp"
 #include "common/text/human.hpp"
+#include "common/wire/job_state.hpp"
 
 namespace nodestage {
 namespace {
@@ -120,6 +122,20 @@ Finding judge_versions(const std::string& command, const std::string& daemon,
   return problem(
       what + ": not the same release",
       "Install the same release of all; systemctl restart nodestaged (staging goes on).");
+}
+
+std::optional<Finding> list_queued(const std::vector<StatusRow>& jobs) {
+  constexpr std::size_t k_most = 8;
+  std::vector<std::string> queued;
+  for (const StatusRow& job : jobs) {
+    if (job.state == to_text(JobState::queued))
+      queued.push_back("job " + std::to_string(job.job) + " is " +
+                       printable(job.others, Newlines::join));
+  }
+  if (queued.empty()) return {};
+  const std::size_t more = queued.size() - std::min(queued.size(), k_most);
+  queued.resize(queued.size() - more);
+  return ok(joined(queued, "; ") + (more == 0 ? "" : "; and " + human_count(more) + " more"));
 }
 
 Finding judge_silent_daemon(const std::string& fault, std::string_view unit) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "cli/doctor/plugstack.hpp"
 #include "common/settings/config.hpp"
 #include "common/wire/daemon_about.hpp"
+#include "common/wire/protocol.hpp"
 
 namespace nodestage {
 
@@ -30,6 +32,9 @@ Finding judge_versions(const std::string& command, const std::string& daemon,
 
 // Judges a daemon that does not answer, by `fault` and `systemctl show nodestaged` (or "").
 Finding judge_silent_daemon(const std::string& fault, std::string_view unit);
+
+// Lists the jobs that wait to be staged, of those that the daemon knows; ok. None: no job waits.
+std::optional<Finding> list_queued(const std::vector<StatusRow>& jobs);
 
 struct LocalDisk {
   std::uint64_t type = 0;  // statfs(2)

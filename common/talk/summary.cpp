@@ -140,6 +140,13 @@ std::string item_title(const std::string& source, const std::string& what) {
   return what.empty() ? name : name + " (" + printable(what) + ")";
 }
 
+std::string queue_line(const std::string& what, std::size_t jobs_ahead) {
+  if (!what.empty()) return "waiting for " + printable(what);
+  if (jobs_ahead == 0) return "waiting for its turn to stage on this node";
+  if (jobs_ahead == 1) return "waiting for another job that stages on this node";
+  return "waiting for " + human_count(jobs_ahead) + " other jobs that stage on this node";
+}
+
 std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task) {
   std::vector<StatusItem> items;
   items.reserve(status.items.size());

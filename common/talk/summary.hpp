@@ -2,6 +2,7 @@
 // and printable.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@ std::string in_one_line(const std::string& text);
 
 // Returns "data.tar.gz (tar.gz)" from a path and its format; without the format if `what` is empty.
 std::string item_title(const std::string& source, const std::string& what);
+
+// Returns what a job in the queue waits for: `what`, or, if that is empty, its turn.
+std::string queue_line(const std::string& what, std::size_t jobs_ahead);
 
 // Returns the items of a worker with this task, for `nodestage status`.
 std::vector<StatusItem> status_items(const WorkerStatus& status, WorkerTask task);

@@ -16,14 +16,6 @@ namespace {
 constexpr double k_speed_memory_ms = 5000;
 constexpr std::size_t k_name_width = 60;
 
-std::string queue_line(const Progress& progress) {
-  const std::uint32_t jobs_ahead = progress.jobs_ahead;
-  if (!progress.current.empty()) return "waiting for " + printable(progress.current);
-  if (jobs_ahead == 0) return "waiting for its turn to stage on this node";
-  if (jobs_ahead == 1) return "waiting for another job that stages on this node";
-  return "waiting for " + human_count(jobs_ahead) + " other jobs that stage on this node";
-}
-
 std::string item_name(const Progress& progress) {
   const std::string name = shortened(printable(progress.current), k_name_width);
   return progress.items <= 1 && name.empty() ? "staging" : name;
@@ -152,7 +144,7 @@ ProgressPrinter::Line ProgressPrinter::own_parts(const Progress& progress) {
   Line line;
   switch (progress.phase) {
     case ProgressPhase::queued:
-      line.name = queue_line(progress);
+      line.name = queue_line(progress.current, progress.jobs_ahead);
       return line;
     case ProgressPhase::starting:
       line.name = "staging starts";

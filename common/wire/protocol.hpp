@@ -234,7 +234,7 @@ struct StatusRow {             // field order on the wire:
   std::string state;           // text, of a JobState (common/wire/job_state.hpp)
   std::uint64_t begun_at = 0;  // u64, seconds since 1970; 0: not known
   std::string cause;           // text, of a failure; can have several lines
-  std::string others;          // text, which nodes of the job are not ready, if known
+  std::string others;          // text, what it waits for: here, and which nodes are not ready
   std::string kept_in;         // text, the tree in the hold area; empty: there is none
 };
 

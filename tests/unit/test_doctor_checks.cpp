@@ -10,6 +10,7 @@
 #include "cli/doctor/slurm_checks.hpp"
 #include "cli/doctor/version_text.hpp"
 #include "common/os/file.hpp"
+#include "common/wire/job_state.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 
@@ -380,4 +381,19 @@ TEST_CASE("doctor: the kernel and cgroups") {
   about.cgroups_in_unit = true;
   CHECK(judge_cgroups(about).grade == Grade::problem);
   CHECK(has(judge_cgroups(about).what, "219"));
+}
+
+TEST_CASE("doctor: what the jobs wait for that are queued on this node") {
+  StatusRow queued;
+  queued.job = 14;
+  queued.state = to_text(JobState::queued);
+  queued.others = "waiting for its turn to stage on this node";
+  StatusRow ready = queued;
+  ready.state = to_text(JobState::ready);
+  CHECK_FALSE(list_queued({ready}));
+  CHECK(list_queued({queued, ready})->what ==
+        "job 14 is waiting for its turn to stage on this node");
+  const auto many = list_queued(std::vector<StatusRow>(10, queued));
+  CHECK(many->grade == Grade::ok);
+  CHECK(many->what.ends_with("; and 2 more"));
 }

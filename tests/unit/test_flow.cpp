@@ -22,7 +22,7 @@ struct Case {
 
 std::vector<Case> cases(Fact last) {
   std::vector<Case> all;
-  for (unsigned bits = 0; bits < 256; ++bits) {
+  for (unsigned bits = 0; bits < 1024; ++bits) {
     for (const Tree tree : {Tree::there, Tree::untouched, Tree::taken_away}) {
       Case one;
       one.record.ended = (bits & 1) != 0;
@@ -33,6 +33,8 @@ std::vector<Case> cases(Fact last) {
       one.facts.is_late = (bits & 16) != 0;
       one.facts.lacks_outcome = (bits & 32) != 0;
       one.facts.may_share = (bits & 64) != 0;
+      one.facts.is_undecided = (bits & 256) != 0;
+      one.facts.is_in_memory = (bits & 512) != 0;
       if ((bits & 128) != 0) one.record.begin.request = "{}";
       one.facts.tree = tree;
       all.push_back(one);
@@ -75,10 +77,20 @@ TEST_CASE("each fact has its steps") {
       {Fact::begun, {wait, make_directory}},
       {Fact::directory_made, {wait, await_directory, let_run, enqueue}},
       {Fact::unstaged, {wait, let_run, enqueue}},
-      {Fact::queued, {wait, identify, await_turn}},
-      {Fact::identified, {wait, await_turn}},
+      {Fact::queued, {wait, identify, await_step, await_turn}},
+      {Fact::unsettled, {wait, await_settled}},
+      {Fact::settled, {wait, identify}},
+      {Fact::led, {wait, await_leader}},
+      {Fact::to_keep, {wait, await_turn}},
+      {Fact::identified, {wait, await_step, await_turn}},
       {Fact::linked, {wait, stage}},
-      {Fact::turn, {wait, stage}},
+      {Fact::step_found, {wait, await_turn}},
+      {Fact::step_lost, {wait, await_step}},
+      {Fact::turn, {wait, keep, stage}},
+      {Fact::over_quota, {wait, await_quota}},
+      {Fact::staged_more, {wait, take_report}},
+      {Fact::fresh, {wait, await_tick}},
+      {Fact::spoilt, {wait, end_staging}},
       {Fact::staging_exited, {wait, read_staging}},
       {Fact::ready, {wait, let_run}},
       {Fact::failed, {wait, fail}},

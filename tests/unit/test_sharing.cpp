@@ -191,7 +191,7 @@ TEST_CASE("one that cannot be put into the cache while others are staged: the jo
   items[1].state = static_cast<std::uint32_t>(ItemState::working);
   items[1].flags |= k_item_async;
   REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
-  site.wait(1);
+  site.poll();
   CHECK(site.workers.killed.size() == 1);
   site.pass(std::chrono::seconds(10));
   CHECK(site.state_of(1) == "staging");
@@ -233,8 +233,7 @@ TEST_CASE("a tree that cannot be moved ends the sharing of its user alone") {
 TEST_CASE("an async item is kept when its worker has ended") {
   SharingSite site;
   const auto items = site.stage_all_but_late(1);
-  site.wait(1);
-  site.tick();
+  site.poll();
   CHECK(site.state_of(1) == "ready");
   CHECK(site.kept() == 1);
   site.finish_late(1, items);
@@ -308,8 +307,10 @@ TEST_CASE("an item is kept as soon as it is complete, and those who wait for it 
   site.ask(2, {{k_a, "data"}});
   stage_the_first(site, 1);
   CHECK(site.kept() == 0);
-  SUBCASE("the job itself is waited for") { site.wait(1); }
-  SUBCASE("only the other one is") { site.wait(2); }
+  SUBCASE("somebody waits for the job itself") { site.wait(1); }
+  SUBCASE("somebody waits for the other one") { site.wait(2); }
+  SUBCASE("nobody waits") {}
+  site.poll();
   CHECK(site.kept() == 1);
   CHECK(site.state_of(1) == "staging");
   CHECK(site.role_of(2) == ShareRole::link);
@@ -342,7 +343,7 @@ TEST_CASE("one that cannot be put into the cache before the job is ready: it sta
   site.ask(1, {{k_a, "data"}, {k_b, "late"}});
   stage_the_first(site, 1);
   fs::remove_all(site.job_path(1, "data"));
-  site.wait(1);
+  site.poll();
   CHECK(site.workers.killed.size() == 1);
   site.end_stage(1, k_dead);
   REQUIRE(site.stages(1));

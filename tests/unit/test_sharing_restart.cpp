@@ -98,8 +98,7 @@ TEST_CASE("a daemon that is started again does not wait for a job that stages no
     items[1].state = static_cast<std::uint32_t>(ItemState::working);
     items[1].flags |= k_item_async;
     REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
-    site.wait(1);
-    site.tick();
+    site.poll();
     SUBCASE("before") { site.end_stage(1, k_dead); }
     SUBCASE("meanwhile") {}
     site.start_daemon();
@@ -116,7 +115,7 @@ TEST_CASE("a daemon that is started again does not wait for a job that stages no
 TEST_CASE("async items that were staged while no daemon ran are kept") {
   SharingSite site;
   const auto items = site.stage_all_but_late(1);
-  site.wait(1);
+  site.poll();
   site.finish_late(1, items);
   site.start_daemon();
   CHECK(site.kept() == 2);
@@ -127,7 +126,7 @@ TEST_CASE("what was kept is there when its job begins anew after a restart of th
   SharingSite site;
   site.stage_all_but_late(1);
   fs::copy(site.scratch / "state", site.scratch / "saved", fs::copy_options::recursive);
-  site.wait(1);
+  site.poll();
   CHECK(site.kept() == 1);
   fs::remove_all(site.scratch / "state/jobs/");
   fs::copy(site.scratch / "saved", site.scratch / "state",

@@ -29,6 +29,8 @@ TEST_CASE("who wants what another job stages waits for it without a place, and i
   const auto* progress = std::get_if<Progress>(&site.answers.back());
   REQUIRE(progress != nullptr);
   CHECK(progress->current == "job 1, which stages data.tar for both");
+  CHECK(site.jobs->status(2, 0).at(0).row.others ==
+        "waiting for job 1, which stages data.tar for both");
   site.finish(1);
   CHECK(site.role_of(2) == ShareRole::link);
 }

@@ -16,6 +16,10 @@ bool holds(Condition when, const JobRecord& record, const Facts& facts) {
       return record.begin.request.empty();
     case Condition::shares:
       return facts.may_share;
+    case Condition::undecided:
+      return facts.is_undecided;
+    case Condition::in_memory:
+      return facts.is_in_memory;
     case Condition::works:
       return facts.is_working;
     case Condition::untouched:

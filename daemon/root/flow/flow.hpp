@@ -18,9 +18,19 @@ enum class Fact {
   directory_made,  // by the daemon, unless the site makes it
   unstaged,        // its directory is there, and its data are not there, or do not count
   queued,          // its state is `queued`
+  unsettled,       // a source that it shares was just changed
+  settled,         // the same, and it has had its time
+  led,             // others stage what it shares, or a part of that
+  to_keep,         // the keeper shall stage a part of what it shares
   identified,      // it is decided what it does with its shared items
   linked,          // the same, and it only links to what is there
+  step_found,      // its first step on this node is there, or will not come
+  step_lost,       // that had ended before a worker could join it
   turn,            // it has one of the places for staging
+  over_quota,      // its staging met its user's quota, and what is kept and not in use goes
+  staged_more,     // its worker reports that more is complete
+  fresh,           // all is complete, and some was published within this tick of the clock
+  spoilt,          // what its worker stages does not count
   staging_exited,  // an earlier daemon has not read the report of its staging worker
   ready,           // its data are there, and the journal does not know that yet
   failed,          // its staging has failed, and the journal does not know that yet
@@ -50,9 +60,17 @@ enum class Step {
   make_directory,
   await_directory,  // the site makes it
   enqueue,
-  identify,    // find out what it does with its shared items
-  await_turn,  // wait for one of the places for staging
+  identify,       // find out what it does with its shared items
+  await_settled,  // let a source that was just changed stay as it is for a while
+  await_leader,   // wait for what others stage
+  await_step,     // wait for its first step on this node, whose memory it uses
+  await_turn,     // wait for one of the places for staging
+  keep,           // have the keeper stage what it shares
   stage,
+  await_quota,   // wait until what is removed leaves room in its user's quota
+  take_report,   // give others what is complete, and look whether the job is ready
+  await_tick,    // of the clock by which changes are told
+  end_staging,   // kill the worker, whose exit reports `unstaged`
   read_staging,  // read the report of the staging worker
   let_run,       // note that the job is ready
   fail,          // note that the job has failed
@@ -89,8 +107,10 @@ struct Facts {
   Tree tree = Tree::there;
   bool is_late = false;        // the epilog waits no longer, and the site unmounts the directory
   bool lacks_outcome = false;  // another node knows how the job ended
-  // Looked up when the job is queued:
-  bool may_share = false;  // it may have shared items
+  // Looked up while the job starts:
+  bool may_share = false;     // it may have shared items
+  bool is_undecided = false;  // what it does with them
+  bool is_in_memory = false;  // some of its items may be
 };
 
 // A condition of a row.
@@ -98,8 +118,10 @@ enum class Condition {
   always,
   site_makes_it,  // the job's directory
   wants_nothing,  // but the directory
-  shares,         // Facts::may_share
-  works,          // Facts::is_working, and so on
+  shares,         // Facts::may_share, and so on
+  undecided,
+  in_memory,
+  works,  // Facts::is_working, and so on
   untouched,
   taken_away,
   late,
@@ -124,10 +146,23 @@ inline constexpr FlowRow k_flow[] = {
     {Fact::unstaged,         Condition::wants_nothing,  Step::let_run},
     {Fact::unstaged,         Condition::always,         Step::enqueue},
     {Fact::queued,           Condition::shares,         Step::identify},
+    {Fact::queued,           Condition::in_memory,      Step::await_step},
     {Fact::queued,           Condition::always,         Step::await_turn},
+    {Fact::unsettled,        Condition::always,         Step::await_settled},
+    {Fact::settled,          Condition::always,         Step::identify},
+    {Fact::led,              Condition::always,         Step::await_leader},
+    {Fact::to_keep,          Condition::always,         Step::await_turn},
+    {Fact::identified,       Condition::in_memory,      Step::await_step},
     {Fact::identified,       Condition::always,         Step::await_turn},
     {Fact::linked,           Condition::always,         Step::stage},
+    {Fact::step_found,       Condition::always,         Step::await_turn},
+    {Fact::step_lost,        Condition::always,         Step::await_step},
+    {Fact::turn,             Condition::undecided,      Step::keep},
     {Fact::turn,             Condition::always,         Step::stage},
+    {Fact::over_quota,       Condition::always,         Step::await_quota},
+    {Fact::staged_more,      Condition::always,         Step::take_report},
+    {Fact::fresh,            Condition::always,         Step::await_tick},
+    {Fact::spoilt,           Condition::always,         Step::end_staging},
     {Fact::staging_exited,   Condition::always,         Step::read_staging},
     {Fact::ready,            Condition::always,         Step::let_run},
     {Fact::failed,           Condition::always,         Step::fail},
@@ -178,6 +213,8 @@ class JobEvents {
   virtual void done(const JobKey& key, Fact fact) = 0;
   // It was decided for all nodes whether the job runs; the journal does not know it yet.
   virtual void decided(const JobKey& key) = 0;
+  // The step that was started last; `wait`: none by this daemon.
+  [[nodiscard]] virtual Step step_of(const JobKey& key) const = 0;
 
  protected:
   ~JobEvents() = default;

@@ -127,6 +127,18 @@ const std::vector<StatusItem>& JobViews::items_of(const JobKey& key, WorkerTask 
   return seen.items;
 }
 
+// What the job waits for on this node, and on others.
+std::string JobViews::wait_of(const JobRecord& record) const {
+  const JobKey key = record.key();
+  std::string text;
+  if (record.state == JobState::queued)
+    text = queue_line(deps_.staging.waits_for(key), deps_.staging.jobs_ahead(key));
+  else if (const std::string lack = deps_.staging.lack_of(key); !lack.empty())
+    text = queue_line(lack, 0);
+  const std::string others = deps_.talk.list(key);
+  return text + (text.empty() || others.empty() ? "" : "; ") + others;
+}
+
 StatusRow JobViews::row_of(const JobRecord& record) const {
   const JobKey key = record.key();
   const bool others_failed = record.cause.empty() && record.verdict == Verdict::failed;
@@ -139,7 +151,7 @@ StatusRow JobViews::row_of(const JobRecord& record) const {
   row.state = nodestage::to_text(record.state);
   row.begun_at = record.begun_at;
   row.cause = others_failed ? record.verdict_text : record.cause;
-  row.others = deps_.talk.list(key);
+  row.others = wait_of(record);
   if (record.in_hold) row.kept_in = deps_.areas.held_path(key);
   return row;
 }

@@ -16,6 +16,7 @@
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"
 #include "daemon/root/push/pushes.hpp"
+#include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/metrics.hpp"
@@ -36,6 +37,7 @@ class JobViews {
     const HeldResults& held;
     const Pushes& pushes;
     const Cache& cache;
+    const Staging& staging;
     const PeerTalk& talk;
     Records& records;
   };
@@ -61,6 +63,7 @@ class JobViews {
     std::vector<StatusItem> items;
   };
   [[nodiscard]] const std::vector<StatusItem>& items_of(const JobKey& key, WorkerTask task);
+  [[nodiscard]] std::string wait_of(const JobRecord& record) const;
   [[nodiscard]] StatusRow row_of(const JobRecord& record) const;
   [[nodiscard]] NodeReport report_of(const JobRecord& record) const;
 

@@ -119,6 +119,7 @@ class Jobs final : private JobEvents {
 
   // jobs_flow.cpp
   void done(const JobKey& key, Fact fact) override;
+  [[nodiscard]] Step step_of(const JobKey& key) const override;
   [[nodiscard]] Facts facts_of(const JobRecord& record) const;
   void start(Step step, JobRecord& record);
   void make_directory(JobRecord& record);
@@ -156,7 +157,7 @@ class Jobs final : private JobEvents {
                     held_, cache_, relays_, counters_, *this}};
   Pushes pushes_{{deps_.loop, deps_.config, table_, files_, workers_, held_, counters_, *this}};
   PeerTalk talk_{
-      {deps_.loop, deps_.config, table_, workers_, deps_.peers, staging_, relays_, credits_, *this},
+      {deps_.loop, deps_.config, table_, workers_, deps_.peers, relays_, credits_, *this},
       [this](const JobKey& key) { return waiting_.is_for_all(key); }};
   Outcomes outcomes_{{deps_.loop, deps_.config, table_, deps_.peers, talk_, *this}};
   TimeLimits limits_{deps_.loop, deps_.config, table_};
@@ -167,10 +168,14 @@ class Jobs final : private JobEvents {
   Orphans orphans_{deps_.loop, deps_.config, table_, deps_.slurm,
                    [this](const JobKey& key) { done(key, Fact::ended); }};
   JobViews views_{{deps_.loop, deps_.config, deps_.areas, table_, files_, allocator_, held_,
-                   pushes_, cache_, talk_, deps_.records}};
+                   pushes_, cache_, staging_, talk_, deps_.records}};
   Ticket next_ticket_ = 1;
-  std::map<JobKey, Fact> facts_;  // the latest of each job
-  std::set<JobKey> moving_;       // jobs whose done() is further up the stack
+  struct Progressed {
+    Fact fact = Fact::under_way;  // the latest
+    Step step = Step::wait;       // the last that was started
+  };
+  std::map<JobKey, Progressed> flows_;
+  std::set<JobKey> moving_;  // jobs whose done() is further up the stack
 };
 
 }  // namespace nodestage

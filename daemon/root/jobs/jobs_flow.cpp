@@ -15,7 +15,7 @@ void Jobs::done(const JobKey& reported, Fact fact) {
   if (table_.find(key) == nullptr) return;
   // Its user is being informed that the results are lost; nothing is delivered beside that.
   if (fact == Fact::outcome_known && held_.is_leaving(key)) return;
-  facts_[key] = fact;
+  flows_[key].fact = fact;
   if (!moving_.insert(key).second) return;
   while (JobRecord* record = table_.find(key)) {
     const Facts facts = facts_of(*record);
@@ -25,19 +25,28 @@ void Jobs::done(const JobKey& reported, Fact fact) {
       record->cause.clear();
       staging_.release_memory(*record);
     }
-    facts_[key] = Fact::under_way;
+    flows_[key] = {Fact::under_way, step};
     start(step, *record);
     waiting_.answer(key);
   }
   moving_.erase(key);
 }
 
+Step Jobs::step_of(const JobKey& key) const {
+  const auto flow = flows_.find(key);
+  return flow == flows_.end() ? Step::wait : flow->second.step;
+}
+
 Facts Jobs::facts_of(const JobRecord& record) const {
   const JobKey key = record.key();
-  const auto last = facts_.find(key);
+  const auto flow = flows_.find(key);
   Facts facts;
-  facts.last = last == facts_.end() ? Fact::under_way : last->second;
-  if (facts.last == Fact::queued) facts.may_share = staging_.can_share(record);
+  facts.last = flow == flows_.end() ? Fact::under_way : flow->second.fact;
+  if (facts.last < Fact::ended) {
+    facts.may_share = staging_.can_share(record);
+    facts.is_undecided = staging_.is_undecided(key);
+    facts.is_in_memory = may_be_in_memory(record.begin.request);
+  }
   if (facts.last != Fact::stopped) return facts;
   facts.is_working =
       workers_.is_working(key, WorkerTask::stage) || workers_.is_working(key, WorkerTask::push);
@@ -60,10 +69,26 @@ void Jobs::start(Step step, JobRecord& record) {
       return staging_.enqueue(record);
     case Step::identify:
       return staging_.identify(record);
+    case Step::await_settled:
+      return staging_.await_settled(record);
+    case Step::await_leader:
+      return;  // whose end reports of this job, too
+    case Step::await_step:
+      return staging_.await_step(record);
     case Step::await_turn:
       return staging_.await_turn(record);
+    case Step::keep:
+      return staging_.keep(record);
     case Step::stage:
       return staging_.stage(record);
+    case Step::await_quota:
+      return staging_.await_quota(record);
+    case Step::take_report:
+      return staging_.take_report(record);
+    case Step::await_tick:
+      return staging_.await_tick(key);
+    case Step::end_staging:
+      return workers_.kill(key, WorkerTask::stage);
     case Step::read_staging:
       return staging_.read_staging(record);
     case Step::let_run:
@@ -170,7 +195,7 @@ void Jobs::forget(JobRecord& record) {
   talk_.forget(key);
   waiting_.forget(key);
   views_.forget(key);
-  facts_.erase(key);
+  flows_.erase(key);
   table_.forget(key);
   deps_.trash.sweep();
 }

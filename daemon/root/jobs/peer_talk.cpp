@@ -148,9 +148,6 @@ void PeerTalk::pulse(const JobKey& key) {
   const bool off = deps_.peers.off().has_value();
   deps_.loop.after(off ? k_pulse_when_off : k_talk_pulse, [this, key] { pulse(key); });
   if (off) return;
-  deps_.staging.look(*record);
-  record = deps_.table.find(key);
-  if (record == nullptr || record->verdict != Verdict::open) return;
   if (const auto why = deps_.peers.broken()) return go_without_peers(*record, *why);
   is_on_first_node(*record) ? watch_others(*record) : watch_first(*record);
 }

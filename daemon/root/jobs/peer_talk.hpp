@@ -24,7 +24,6 @@
 #include "daemon/root/nodes/barrier.hpp"
 #include "daemon/root/nodes/peers.hpp"
 #include "daemon/root/relay/relays.hpp"
-#include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
@@ -81,7 +80,6 @@ class PeerTalk {
     JobTable& table;
     const JobWorkers& workers;
     Peers& peers;
-    Staging& staging;
     Relays& relays;
     Credits& credits;
     JobEvents& events;

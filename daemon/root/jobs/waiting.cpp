@@ -142,7 +142,6 @@ void Waiting::remove(const JobKey& key, Ticket ticket) {
 
 // Answers one waiter, or reports progress to it and sets its next tick.
 void Waiting::tick(const JobKey& key, Ticket ticket) {
-  if (JobRecord* record = deps_.table.find(key)) deps_.staging.look(*record);
   answer(key);
   const JobRecord* record = deps_.table.find(key);
   Waiter* waiter = find(key, ticket);

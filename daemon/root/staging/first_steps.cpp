@@ -26,7 +26,9 @@ FirstSteps::FirstSteps(Loop& loop, const Config& config, const Areas& areas, Job
       workers_(workers),
       on_found_(std::move(on_found)) {}
 
-void FirstSteps::wait(const JobKey& key) {
+void FirstSteps::wait(const JobRecord& record) {
+  const JobKey key = record.key();
+  if (lost_[key] > k_most_lost) return ask_slurm(record);
   waiting_[key] = loop_.now() + std::chrono::seconds(config_.memory.step_wait_s);
   pause_ = k_least_pause;
   look_at(std::max(loop_.now(), looked_ + k_least_pause));
@@ -89,7 +91,7 @@ void FirstSteps::found(const JobKey& key, std::optional<std::uint64_t> bytes) {
   const JobRecord* record = queued(key);
   if (record == nullptr) return;
   memory_of_[key] = bytes;
-  on_found_(*record);
+  on_found_(key);
 }
 
 const JobRecord* FirstSteps::queued(const JobKey& key) const {
@@ -114,11 +116,7 @@ bool FirstSteps::had_step(const JobKey& key) const {
   return known != memory_of_.end() && !known->second;
 }
 
-void FirstSteps::wait_again(const JobRecord& record) {
-  may_wait_again(record.key()) ? wait(record.key()) : ask_slurm(record);
-}
-
-bool FirstSteps::may_wait_again(const JobKey& key) { return ++lost_[key] <= k_most_lost; }
+bool FirstSteps::lost(const JobKey& key) { return ++lost_[key] <= k_most_lost; }
 
 void FirstSteps::forget(const JobKey& key) {
   waiting_.erase(key);

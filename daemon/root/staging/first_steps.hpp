@@ -20,7 +20,7 @@ namespace nodestage {
 
 class FirstSteps {
  public:
-  using OnFound = std::function<void(const JobRecord&)>;
+  using OnFound = std::function<void(const JobKey&)>;
   FirstSteps(Loop& loop, const Config& config, const Areas& areas, JobTable& table,
              const JobWorkers& workers, OnFound on_found);
   FirstSteps(const FirstSteps&) = delete;
@@ -28,20 +28,18 @@ class FirstSteps {
 
   // on_found is called once, from the loop or from an answer of Slurm's, when the job has a step,
   // or will not be waited for any longer: not if it is no longer queued.
-  void wait(const JobKey& key);
-  [[nodiscard]] bool is_waiting(const JobKey& key) const { return waiting_.contains(key); }
+  // After k_most_lost steps that had ended too early, it asks Slurm how much memory the job may
+  // use, instead.
+  void wait(const JobRecord& record);
   // The memory cgroup of the job that a worker can join; "": none.
   [[nodiscard]] std::string cgroup_of(const JobRecord& record) const;
   // How much memory Slurm says a job without one may use; 0: it does not say.
   [[nodiscard]] std::uint64_t memory_of(const JobKey& key) const;
   // Whether on_found was called since the job had a step.
   [[nodiscard]] bool had_step(const JobKey& key) const;
-  // Waits for another one, since that one has ended. After k_most_lost of them, it asks Slurm how
-  // much memory the job may use, instead.
-  void wait_again(const JobRecord& record);
-  // Notes that the step had ended before a worker could join it. Returns whether it is worthwhile
+  // Notes that its step had ended before a worker could join it. Returns whether it is worthwhile
   // to wait for another one.
-  [[nodiscard]] bool may_wait_again(const JobKey& key);
+  [[nodiscard]] bool lost(const JobKey& key);
   void forget(const JobKey& key);
 
  private:

@@ -34,7 +34,6 @@ void Sharing::decide(JobRecord& record) {
   const JobKey key = record.key();
   give_up(key, Failure::none);
   record.shared.clear();
-  settling_.erase(key);
   ask(record);
 }
 
@@ -97,24 +96,24 @@ void Sharing::identified(const JobKey& key, std::uint32_t uid, const WorkerEnd& 
 }
 
 // Waiting costs less than staging for this job alone, and again for each further one.
-bool Sharing::await_settled(const JobKey& key, const WorkerStatus& status) {
+bool Sharing::is_unsettled(const JobKey& key, const WorkerStatus& status) {
   const ItemRecord* last = nullptr;
   for (const ItemRecord& item : status.items) {
     if ((item.flags & k_item_unsettled) == 0) continue;
     if (last == nullptr || item.ended_ms > last->ended_ms) last = &item;
   }
+  if (last == nullptr || last->ended_ms <= deps_.loop.wall_ms()) return false;
+  const std::string name = last_part(printable(field_text(last->source)));
+  return unsettled_.emplace(key, Unsettled{name, last->ended_ms}).second;
+}
+
+void Sharing::await_settled(const JobRecord& record) {
+  const JobKey key = record.key();
   const std::uint64_t now = deps_.loop.wall_ms();
-  if (last == nullptr || last->ended_ms <= now || settling_.contains(key)) return false;
-  settling_[key] = last_part(printable(field_text(last->source)));
-  const auto pause = std::chrono::milliseconds(std::min(last->ended_ms - now, k_longest_pause_ms));
-  deps_.loop.after(pause, [this, key] {
-    const auto settling = settling_.find(key);
-    const JobRecord* record = deps_.table.find(key);
-    if (settling == settling_.end() || settling->second.empty() || record == nullptr) return;
-    settling->second.clear();
-    ask(*record);
+  const std::uint64_t pause = std::max(unsettled_[key].until_ms, now) - now;
+  deps_.loop.after(std::chrono::milliseconds(std::min(pause, k_longest_pause_ms)), [this, key] {
+    if (deps_.events.step_of(key) == Step::await_settled) deps_.events.done(key, Fact::settled);
   });
-  return true;
 }
 
 Sharing::Want Sharing::want_of(const JobRecord& record, const ItemRecord& item, std::uint32_t index,
@@ -161,7 +160,8 @@ void Sharing::settle(const JobKey& key) {
   const bool has_to_keep = std::any_of(wants.begin(), wants.end(), [this](const Want& want) {
     return want.is_open && want.shared.for_readers && !fills_[want.entry.name].has_leader;
   });
-  if (has_to_keep) deps_.to_keep(*record);
+  const bool is_kept_now = deps_.keeping.is_keeping(key);
+  deps_.events.done(key, has_to_keep && !is_kept_now ? Fact::to_keep : Fact::led);
 }
 
 void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
@@ -230,7 +230,7 @@ void Sharing::conclude(const JobKey& key) {
   }
   deps_.table.save(*record);
   const bool is_all = links > 0 && links == node.mapped().items;
-  deps_.decided(*record, is_all ? Rest::only_links : Rest::items);
+  deps_.events.done(key, is_all ? Fact::linked : Fact::identified);
 }
 
 // Those who wait for the entry, the earliest first.
@@ -357,7 +357,7 @@ void Sharing::release(const JobRecord& record) {
   give_up(key, Failure::none);
   deps_.cache.release(key);
   plain_.erase(key);
-  settling_.erase(key);
+  unsettled_.erase(key);
 }
 
 void Sharing::carry_on(const JobRecord& record) {
@@ -398,20 +398,14 @@ std::string Sharing::maker_of(const CacheEntry& entry) const {
 
 std::string Sharing::waits_for(const JobKey& key) const {
   if (deps_.workers.is_working(key, WorkerTask::keep)) return kept_now(key);
-  const auto settling = settling_.find(key);
-  if (settling != settling_.end() && !settling->second.empty())
-    return settling->second + ", which was just changed, to stay as it is for a while";
+  if (deps_.events.step_of(key) == Step::await_settled)
+    return unsettled_.at(key).name + ", which was just changed, to stay as it is for a while";
   const JobRecord* record = deps_.table.find(key);
   if (record != nullptr && turns_.is_waiting(record->begin.uid, key))
     return "its turn to look at what it shares";
   const auto item = awaited(key);
   if (!item) return {};
   return maker_of(item->entry) + ", which stages " + last_part(item->source) + " for both";
-}
-
-std::optional<JobKey> Sharing::leader_of(const JobKey& key) const {
-  const auto item = awaited(key);
-  return item ? std::optional(item->entry.made_by) : std::nullopt;
 }
 
 }  // namespace nodestage

@@ -24,6 +24,7 @@
 
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache.hpp"
+#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/staging/keeping.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
@@ -35,14 +36,6 @@ namespace nodestage {
 
 class Sharing {
  public:
-  // What the job needs now that it is decided what to do with its shared items.
-  enum class Rest { items, only_links };
-  // The job's `shared` is complete and in the journal.
-  using OnDecided = std::function<void(JobRecord& record, Rest rest)>;
-
-  // An item of the job is to be kept for all: when the job has a place, next_to_keep() follows.
-  using OnKeep = std::function<void(const JobRecord& record)>;
-
   struct Deps {
     Loop& loop;
     const Config& config;
@@ -51,9 +44,8 @@ class Sharing {
     JobWorkers& workers;
     Cache& cache;
     Counters& counters;
-    OnDecided decided;
-    OnKeep to_keep;
     Keeping& keeping;
+    JobEvents& events;
   };
   explicit Sharing(const Deps& deps) : deps_(deps) {}
   Sharing(const Sharing&) = delete;
@@ -61,9 +53,13 @@ class Sharing {
 
   // Whether the job's shared items must be identified before it stages; false when it has none.
   [[nodiscard]] bool concerns(const JobRecord& record) const;
-  // Finds out and decides what the job does with its shared items. OnDecided follows, perhaps from
-  // within.
+  // Finds out and decides what the job does with its shared items. Reports `identified`, or
+  // `linked` if it only links to what is there: `shared` is complete and in the journal. Before
+  // that, perhaps: `unsettled`, `led` and `to_keep`, after which next_to_keep() follows once the
+  // job has a place.
   void decide(JobRecord& record);
+  // Reports `settled`, once for each run of a job: a source can change for ever.
+  void await_settled(const JobRecord& record);
   // After a restart of the daemon: notes what the job uses, and what it is staging for others.
   void carry_on(const JobRecord& record);
 
@@ -72,7 +68,7 @@ class Sharing {
   // lead nowhere, so it must stage again.
   enum class Report { more, last };
   Status staged(JobRecord& record, const WorkerStatus& status, Report report);
-  // Whether OnDecided is still to follow.
+  // Whether `identified` or `linked` is still to follow.
   [[nodiscard]] bool is_undecided(const JobKey& key) const { return askers_.contains(key); }
   // What the keeper shall stage for the job now (Keeping::keep()), for all who may read the
   // sources: one item, or several small ones, which the job leads from now on. None: others do, or
@@ -91,12 +87,9 @@ class Sharing {
   // Forgets what a job that has ended waits for and uses.
   void release(const JobRecord& record);
 
-  // Returns what a job waits for, for its progress: "job 4711, which ...", or "data.tar, which
-  // ...";
-  // "" if it waits for nothing here.
+  // Returns what a job waits for: "job 4711, which ...", or "data.tar, which ..."; "" if it waits
+  // for nothing here.
   [[nodiscard]] std::string waits_for(const JobKey& key) const;
-  // Returns that job.
-  [[nodiscard]] std::optional<JobKey> leader_of(const JobKey& key) const;
 
  private:
   static constexpr const char* k_for_all = ", for all who may read it";
@@ -168,7 +161,7 @@ class Sharing {
                                                   const SharedItem& shared) const;
   [[nodiscard]] std::string name_of(const JobRecord& record, const SharedItem& shared) const;
   void ask(const JobRecord& record);
-  bool await_settled(const JobKey& key, const WorkerStatus& status);
+  [[nodiscard]] bool is_unsettled(const JobKey& key, const WorkerStatus& status);
   [[nodiscard]] Want want_of(const JobRecord& record, const ItemRecord& item, std::uint32_t index,
                              bool for_readers) const;
   void settle(const JobKey& key);
@@ -189,8 +182,11 @@ class Sharing {
   std::map<JobKey, Asker> askers_;     // that are not decided
   std::map<std::string, Fill> fills_;  // by the entry's name
   std::set<JobKey> plain_;             // jobs that share nothing, after a fault
-  // Jobs that have waited, once, for a source that was just changed, with its name while they do.
-  std::map<JobKey, std::string> settling_;
+  struct Unsettled {
+    std::string name;  // of the source
+    std::uint64_t until_ms = 0;
+  };
+  std::map<JobKey, Unsettled> unsettled_;  // of jobs that wait for it, or have
   // Users whose trees could not be moved into the cache, until the next daemon: either the file
   // system cannot do it, or the user sees to that.
   std::set<std::uint32_t> broken_;

@@ -29,7 +29,7 @@ void Sharing::take_keys(JobRecord& record) {
   const WorkerStatus status = deps_.files.status(key, WorkerTask::identify);
   const WorkerStatus keepers =
       deps_.cache.keeper() ? deps_.files.status(key, WorkerTask::look) : WorkerStatus{};
-  if (await_settled(key, status)) return;
+  if (is_unsettled(key, status)) return deps_.events.done(key, Fact::unsettled);
   Asker asker;
   asker.turn = next_turn_++;
   asker.items = status.items.size();

@@ -15,6 +15,7 @@ namespace {
 constexpr std::chrono::milliseconds k_directory_poll{200};
 constexpr std::chrono::seconds k_quota_wait{60};
 constexpr std::chrono::milliseconds k_tick{5};
+constexpr std::chrono::milliseconds k_report_poll{100};
 
 // The source of the item for which the job fails; "" if it does not fail for an item.
 std::string failed_source(const WorkerStatus& status) {
@@ -102,10 +103,10 @@ void Staging::enqueue(JobRecord& record) {
   deps_.events.done(record.key(), Fact::queued);
 }
 
-void Staging::await_turn(const JobRecord& record) {
-  const JobKey key = record.key();
-  if (!may_be_in_memory(record.begin.request)) return queue_.push(key, record.begin.uid);
-  first_steps_.wait(key);
+// It may be in the queue for what the keeper was to stage.
+void Staging::await_step(const JobRecord& record) {
+  queue_.erase(record.key());
+  first_steps_.wait(record);
 }
 
 // Without the job's cgroup, the worker's own limits what it takes, to what Slurm says the job has.
@@ -152,25 +153,30 @@ void Staging::release_memory(const JobRecord& record) {
 }
 
 void Staging::take_turn(const JobKey& key) {
-  JobRecord* record = deps_.table.find(key);
+  const JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->state != JobState::queued || record->ended) return;
-  if (sharing_.is_undecided(key)) return keep_next(*record);
   queue_.take_place(key, record->begin.uid);
   deps_.events.done(key, Fact::turn);
 }
 
 void Staging::stage(JobRecord& record) {
+  const JobKey key = record.key();
+  queue_.erase(key);  // a job that only links, and was in it for what the keeper was to stage
   const bool has_memory = may_be_in_memory(record.begin.request);
   const std::string cgroup = has_memory ? first_steps_.cgroup_of(record) : "";
-  if (has_memory && cgroup.empty() && first_steps_.had_step(record.key())) {
+  if (has_memory && cgroup.empty() && first_steps_.had_step(key)) {
     // It has ended while the job was in the queue.
-    queue_.leave_place(record.key());
-    first_steps_.wait_again(record);
+    queue_.leave_place(key);
+    static_cast<void>(first_steps_.lost(key));
+    deps_.events.done(key, Fact::step_lost);
     return queue_.go_on();
   }
   const Status started = start_worker(record, cgroup);
-  if (started) return deps_.table.change(record, JobState::staging);
-  queue_.leave_place(record.key());
+  if (started) {
+    poll_reports();
+    return deps_.table.change(record, JobState::staging);
+  }
+  queue_.leave_place(key);
   fail(record, FailureCause::start,
        {0, "staging could not be started: " + started.error().what,
         "Tell your administrators: the log of nodestaged on this node says more."});
@@ -220,6 +226,7 @@ WorkerStart Staging::order_of(const JobRecord& record) const {
 void Staging::adopt(JobRecord& record) {
   const auto on_end = [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); };
   if (!deps_.workers.adopt(record, WorkerTask::stage, on_end)) return;
+  poll_reports();
   queue_.take_place(record.key(), record.begin.uid);
   if (auto directory = deps_.files.directory(record))
     deps_.allocator.open(record.key(), about(record), std::move(*directory));
@@ -243,7 +250,7 @@ void Staging::take_end(JobRecord& record, const WorkerEnd& end, bool lacked_spac
   const bool is_done = status.phase == WorkerPhase::done;
   if (is_done) log_items(record, "staged: ", status, summary_lines(status));
   if (record.ended) return deps_.events.done(record.key(), Fact::stopped);
-  const bool is_again = again_.erase(record.key()) > 0;
+  const bool is_again = deps_.events.step_of(record.key()) == Step::end_staging;
   if (is_again && record.state == JobState::staging)
     return deps_.events.done(record.key(), Fact::unstaged);
   // Its journal could not be written meanwhile.
@@ -275,14 +282,14 @@ bool Staging::stage_again(JobRecord& record, const WorkerStatus& status) {
   log::info(about(record), "over its user's quota: what is kept for further jobs goes");
   sharing_.failed(record);
   deps_.table.change(record, JobState::queued);
-  await_quota(key, deps_.loop.now() + k_quota_wait);
+  deps_.events.done(key, Fact::over_quota);
   return true;
 }
 
 // Between the look for the job's step and the worker's start, the step has ended.
 bool Staging::await_next_step(JobRecord& record, const WorkerEnd& end) {
   if (end.kind != WorkerEnd::Kind::step_gone || record.state != JobState::staging ||
-      !first_steps_.may_wait_again(record.key()))
+      !first_steps_.lost(record.key()))
     return false;
   log::info(about(record), "in=memory: {}; the job waits for its next one", end.text);
   deps_.relays.stop(record.key());  // the next start has one of its own
@@ -292,12 +299,16 @@ bool Staging::await_next_step(JobRecord& record, const WorkerEnd& end) {
   return true;
 }
 
-void Staging::await_quota(const JobKey& key, Clock::time_point give_up) {
-  JobRecord* record = deps_.table.find(key);
-  if (record == nullptr || record->state != JobState::queued) return;
+void Staging::await_quota(const JobRecord& record) {
+  look_at_trash(record.key(), deps_.loop.now() + k_quota_wait);
+}
+
+void Staging::look_at_trash(const JobKey& key, Clock::time_point give_up) {
+  const JobRecord* record = deps_.table.find(key);
+  if (record == nullptr || deps_.events.step_of(key) != Step::await_quota) return;
   if (!deps_.areas.has_trash_of(record->begin.uid) || deps_.loop.now() >= give_up)
     return deps_.events.done(key, Fact::unstaged);
-  deps_.loop.after(k_directory_poll, [this, key, give_up] { await_quota(key, give_up); });
+  deps_.loop.after(k_directory_poll, [this, key, give_up] { look_at_trash(key, give_up); });
 }
 
 // First, what was staged for others is moved to where its links lead.
@@ -306,8 +317,8 @@ void Staging::become_ready(JobRecord& record, const WorkerStatus& status, Sharin
   if (record.state == JobState::ready) return deps_.table.save(record);
   if (!kept && report == Sharing::Report::last)
     return deps_.events.done(record.key(), Fact::unstaged);
-  if (!kept) return stage_anew(record.key());
-  if (!sharing_.is_settled(record)) return become_ready_soon(record.key());
+  if (!kept) return deps_.events.done(record.key(), Fact::spoilt);
+  if (!sharing_.is_settled(record)) return deps_.events.done(record.key(), Fact::fresh);
   if (deps_.config.staging.hints) count_sources(record, status);
   deps_.events.done(record.key(), Fact::ready);
 }
@@ -332,23 +343,37 @@ void Staging::add_hints(const JobKey& key, WorkerStatus& status) const {
   }
 }
 
-// What it uses was published within this tick of the clock.
-void Staging::become_ready_soon(const JobKey& key) {
-  if (!settling_.insert(key).second) return;
+void Staging::await_tick(const JobKey& key) {
   deps_.loop.after(k_tick, [this, key] {
-    settling_.erase(key);
-    JobRecord* record = deps_.table.find(key);
-    if (record == nullptr || record->state != JobState::staging || again_.contains(key)) return;
-    const bool is_last = !deps_.workers.is_working(key, WorkerTask::stage);
-    become_ready(*record, deps_.files.status(key, WorkerTask::stage),
-                 is_last ? Sharing::Report::last : Sharing::Report::more);
+    if (deps_.events.step_of(key) == Step::await_tick) deps_.events.done(key, Fact::staged_more);
   });
 }
 
-// Not in the journal: another daemon finds it out again.
-void Staging::stage_anew(const JobKey& key) {
-  again_.insert(key);
-  deps_.workers.kill(key, WorkerTask::stage);
+// One timer for all jobs, while there are any that stage.
+void Staging::poll_reports() {
+  if (poll_) return;
+  poll_ = deps_.loop.after(k_report_poll, [this] {
+    poll_.reset();
+    std::vector<JobKey> staging;
+    for (const auto& [key, record] : deps_.table.all()) {
+      if (record.state == JobState::staging) staging.push_back(key);
+    }
+    if (!staging.empty()) poll_reports();
+    for (const JobKey& key : staging) {
+      const JobRecord* record = deps_.table.find(key);
+      if (record != nullptr && has_staged_more(*record)) deps_.events.done(key, Fact::staged_more);
+    }
+  });
+}
+
+bool Staging::has_staged_more(const JobRecord& record) const {
+  const JobKey key = record.key();
+  if (record.state != JobState::staging || !deps_.workers.is_working(key, WorkerTask::stage) ||
+      deps_.events.step_of(key) == Step::end_staging)
+    return false;
+  const WorkerStatus status = deps_.workers.status(key, WorkerTask::stage);
+  return status.phase == WorkerPhase::ready ||
+         (status.phase == WorkerPhase::working && sharing_.leads(key));
 }
 
 // What others need of it is kept as soon as it is complete: it may fail for another item.
@@ -359,21 +384,15 @@ Status Staging::keep_complete(JobRecord& record, const WorkerStatus& status) {
   return kept;
 }
 
-void Staging::look(JobRecord& record) {
-  if (record.state == JobState::queued) return look_at_leader(record);
-  if (record.state != JobState::staging || again_.contains(record.key())) return;
-  const WorkerStatus status = deps_.workers.status(record.key(), WorkerTask::stage);
-  if (status.phase == WorkerPhase::ready)
+void Staging::take_report(JobRecord& record) {
+  const JobKey key = record.key();
+  if (record.state != JobState::staging) return;
+  const WorkerStatus status = deps_.workers.status(key, WorkerTask::stage);
+  if (!deps_.workers.is_working(key, WorkerTask::stage))
+    return become_ready(record, status, Sharing::Report::last);
+  if (status.phase == WorkerPhase::ready || status.phase == WorkerPhase::done)
     return become_ready(record, status, Sharing::Report::more);
-  if (status.phase == WorkerPhase::working && !keep_complete(record, status))
-    stage_anew(record.key());
-}
-
-// Nobody may wait for the leader itself, and this job waits for a part of what it stages.
-void Staging::look_at_leader(const JobRecord& record) {
-  const auto leader = sharing_.leader_of(record.key());
-  JobRecord* leading = leader ? deps_.table.find(*leader) : nullptr;
-  if (leading != nullptr && leading->state == JobState::staging) look(*leading);
+  if (!keep_complete(record, status)) deps_.events.done(key, Fact::spoilt);
 }
 
 void Staging::fail(JobRecord& record, FailureCause why, const Error& cause,
@@ -402,14 +421,25 @@ std::string Staging::async_fault(const JobKey& key) const {
   return found == async_faults_.end() ? "" : found->second;
 }
 
-// Staging: what the keeper stages for a job that has a place, for all who may read it.
-void Staging::keep_next(JobRecord& record) {
+std::string Staging::waits_for(const JobKey& key) const {
+  const Step step = deps_.events.step_of(key);
+  if (step == Step::await_step) return "its first step on this node, whose memory it uses";
+  if (step == Step::await_quota)
+    return "room in its user's quota, in which what was kept for further jobs is being removed";
+  return sharing_.waits_for(key);
+}
+
+void Staging::keep(JobRecord& record) {
+  const JobKey key = record.key();
   const KeepItems items = sharing_.next_to_keep(record);
-  if (items.empty()) return;  // others stage them, or have
-  const Status started = start_keep(record, items);
-  if (started) return queue_.take_place(record.key(), record.begin.uid);
-  deps_.cache.remove_work(items.front().entry);
-  sharing_.kept(record, items, {}, "did not start: " + started.error().what);
+  const Status started = items.empty() ? Status() : start_keep(record, items);
+  if (started && !items.empty()) return;
+  queue_.leave_place(key);
+  if (!started) {
+    deps_.cache.remove_work(items.front().entry);
+    sharing_.kept(record, items, {}, "did not start: " + started.error().what);
+  }
+  queue_.go_on();
 }
 
 Status Staging::start_keep(JobRecord& record, const KeepItems& items) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -57,26 +58,33 @@ class Staging {
   void enqueue(JobRecord& record);
   // Whether it may have shared items.
   [[nodiscard]] bool can_share(const JobRecord& record) const { return sharing_.concerns(record); }
-  // Finds out what the job does with its shared items. Reports `identified`, or `linked` if it only
-  // links to what is there.
+  [[nodiscard]] bool is_undecided(const JobKey& key) const { return sharing_.is_undecided(key); }
+  // See Sharing.
   void identify(JobRecord& record) { sharing_.decide(record); }
-  // Puts the job into the queue. Reports `turn` when it has a place. A job that may have items in
-  // memory waits before that for its first step on this node, whose memory they are.
-  void await_turn(const JobRecord& record);
+  void await_settled(const JobRecord& record) { sharing_.await_settled(record); }
+  // Waits for the job's first step on this node, whose memory its items take. Reports `step_found`.
+  void await_step(const JobRecord& record);
+  // Puts the job into the queue. Reports `turn` when it has a place.
+  void await_turn(const JobRecord& record) { queue_.push(record.key(), record.begin.uid); }
+  // Has the keeper stage what the job shares with all who may read it. Sharing reports the rest.
+  void keep(JobRecord& record);
   // Removes what the job has in memory.
   void release_memory(const JobRecord& record);
-  // Starts a worker that stages. Reports `ready` or `failed`; or `unstaged`, if what it has staged
-  // does not count.
+  // Starts a worker that stages. Reports `ready` or `failed`, or `unstaged` if what it has staged
+  // does not count; before that, `staged_more`, and what comes of it.
   void stage(JobRecord& record);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
+  // Gives others what the worker reports to be complete. Reports `ready`, `fresh` or `spoilt`.
+  void take_report(JobRecord& record);
+  // Reports `staged_more` with the clock's next tick.
+  void await_tick(const JobKey& key);
+  // Reports `unstaged` when what is kept and not in use has gone, or after a minute.
+  void await_quota(const JobRecord& record);
 
   // Whether the job's processes may use what is staged by now; false for some milliseconds.
   [[nodiscard]] bool is_settled(const JobRecord& record) const {
     return sharing_.is_settled(record);
   }
-  // Looks at what a worker reports before it exits: whether others can have it, and whether the job
-  // is ready. For a job that waits for another's item, looks at that one.
-  void look(JobRecord& record);
   // Notes that the job has failed. `item`: the source of the one that failed, where there is one.
   void fail(JobRecord& record, FailureCause why, const Error& cause, const std::string& item = {});
   // Takes a job that has ended out of the queue and kills its worker: the state is `stopping`, and
@@ -85,11 +93,8 @@ class Staging {
   void start_queued() { queue_.go_on(); }
 
   [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
-  // Returns what a queued job waits for, if not for its turn; see Sharing::waits_for().
-  [[nodiscard]] std::string waits_for(const JobKey& key) const {
-    return first_steps_.is_waiting(key) ? "its first step on this node, whose memory it uses"
-                                        : sharing_.waits_for(key);
-  }
+  // Returns what a queued job waits for, if not for its turn: "job 4711, which ...".
+  [[nodiscard]] std::string waits_for(const JobKey& key) const;
   // Returns what a job that stages waits for, if it lacks space; see SpaceAllocator::lack_of().
   [[nodiscard]] std::string lack_of(const JobKey& key) const {
     return deps_.allocator.lack_of(key);
@@ -100,7 +105,6 @@ class Staging {
   void forget(const JobKey& key) {
     async_faults_.erase(key);
     over_quota_.erase(key);
-    again_.erase(key);
     first_steps_.forget(key);
     hints_.erase(key);
     cgroups_.erase(key);
@@ -115,18 +119,16 @@ class Staging {
   Fd use_memory(const JobRecord& record, const std::string& cgroup, WorkerStart& start,
                 JobWorkers::Bounds& bounds);
   void take_turn(const JobKey& key);
-  void keep_next(JobRecord& record);
   Status start_keep(JobRecord& record, const KeepItems& items);
   void keep_ended(const JobKey& key, const KeepItems& items, const WorkerEnd& end);
   Status start_worker(JobRecord& record, const std::string& cgroup);
   bool stage_again(JobRecord& record, const WorkerStatus& status);
   bool await_next_step(JobRecord& record, const WorkerEnd& end);
-  void await_quota(const JobKey& key, Clock::time_point give_up);
+  void look_at_trash(const JobKey& key, Clock::time_point give_up);
+  void poll_reports();
+  [[nodiscard]] bool has_staged_more(const JobRecord& record) const;
   Status keep_complete(JobRecord& record, const WorkerStatus& status);
-  void look_at_leader(const JobRecord& record);
-  void stage_anew(const JobKey& key);
   void become_ready(JobRecord& record, const WorkerStatus& status, Sharing::Report report);
-  void become_ready_soon(const JobKey& key);
   [[nodiscard]] WorkerStart order_of(const JobRecord& record) const;
   void take_end(JobRecord& record, const WorkerEnd& end, bool lacked_space);
   void count_sources(const JobRecord& record, const WorkerStatus& status);
@@ -135,26 +137,15 @@ class Staging {
   StagingQueue queue_{deps_.config, [this](const JobKey& key) { take_turn(key); }};
   Keeping keeping_{deps_.loop,    deps_.config, deps_.files,
                    deps_.workers, deps_.cache,  deps_.allocator};
-  Sharing sharing_{
-      {deps_.loop, deps_.config, deps_.table, deps_.files, deps_.workers, deps_.cache,
-       deps_.counters,
-       [this](const JobRecord& record, Sharing::Rest rest) {
-         const bool is_linked = rest == Sharing::Rest::only_links;
-         if (is_linked) queue_.erase(record.key());
-         deps_.events.done(record.key(), is_linked ? Fact::linked : Fact::identified);
-       },
-       [this](const JobRecord& record) { queue_.push(record.key(), record.begin.uid); }, keeping_}};
+  Sharing sharing_{{deps_.loop, deps_.config, deps_.table, deps_.files, deps_.workers, deps_.cache,
+                    deps_.counters, keeping_, deps_.events}};
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
-  std::set<JobKey> again_;       // jobs that stage again once their workers have ended
-  FirstSteps first_steps_{deps_.loop,
-                          deps_.config,
-                          deps_.areas,
-                          deps_.table,
-                          deps_.workers,
-                          [this](const JobRecord& record) {
-                            queue_.push(record.key(), record.begin.uid); }};
-  std::set<JobKey> settling_;  // jobs that become ready with the clock's next tick
+  FirstSteps first_steps_{
+      deps_.loop,    deps_.config,
+      deps_.areas,   deps_.table,
+      deps_.workers, [this](const JobKey& key) { deps_.events.done(key, Fact::step_found); }};
+  std::optional<Loop::TimerId> poll_;  // of what workers report
   RepeatedSources repeated_;
   std::map<JobKey, std::map<std::size_t, std::string>> hints_;  // by the index of the item
   std::map<JobKey, std::string> cgroups_;  // of jobs, that a worker has been in
