@@ -125,8 +125,7 @@ namespace {
 
 constexpr const char* k_what_a_source_is =
     "SOURCE is written as in --stage-out, or is that path below $SLURM_TMPDIR. Without one, all "
-    "are "
-    "delivered.";
+    "are delivered.";
 
 int take_answer(const Message& answer, TaskVoice& voice) {
   const auto say = [&voice](const std::vector<std::string>& lines) {
@@ -175,9 +174,11 @@ int push_outputs(PushArguments arguments) {
     bytes += name.size();
     if (bytes > k_max_request_bytes)
       return wrong_usage("the names are longer than those of any job", k_what_a_source_is);
-    name = output_source_name(name, directory == nullptr ? "" : directory);
+    const std::string typed = name;
+    name = output_source_name(typed, directory == nullptr ? "" : directory);
     if (name.empty())
-      return wrong_usage("'" + name + "' is not a source of --stage-out", k_what_a_source_is);
+      return wrong_usage("'" + printable(typed) + "' is not a source of --stage-out",
+                         k_what_a_source_is);
   }
   TaskVoice voice(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), node_name(),
                   k_line_interval);
