@@ -6,7 +6,7 @@
 
 #include "common/os/file.hpp"
 #include "common/wire/status_file.hpp"
-#include "daemon/root/tasks/space_allocator.hpp"
+#include "daemon/root/shares/space_allocator.hpp"
 #include "mutations.hpp"
 
 using namespace nodestage;

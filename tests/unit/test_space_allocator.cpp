@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/root/tasks/space_allocator.hpp"
+#include "daemon/root/shares/space_allocator.hpp"
 #include "scratch.hpp"
 #include "tests/unit/sizes.hpp"
 #include "texts.hpp"

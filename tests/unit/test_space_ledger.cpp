@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "daemon/root/tasks/space_allocator.hpp"
+#include "daemon/root/shares/space_allocator.hpp"
 #include "tests/unit/sizes.hpp"
 
 using namespace nodestage;

@@ -17,7 +17,7 @@
 #include "common/wire/space_claim.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache_area.hpp"
-#include "daemon/root/table/metrics.hpp"
+#include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/tasks/trash.hpp"
 #include "daemon/root/workers/workers.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "common/settings/config.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/table/metrics.hpp"
+#include "daemon/root/metrics/metrics.hpp"
 
 namespace nodestage {
 

@@ -15,9 +15,9 @@
 #include "daemon/root/flow/flow.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/held/hold.hpp"
+#include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
-#include "daemon/root/table/metrics.hpp"
 #include "daemon/root/tasks/job_output.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 

@@ -15,13 +15,13 @@
 #include "daemon/root/cache/cache.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"
+#include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/push/pushes.hpp"
+#include "daemon/root/shares/space_allocator.hpp"
 #include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
-#include "daemon/root/table/metrics.hpp"
 #include "daemon/root/table/records.hpp"
-#include "daemon/root/tasks/space_allocator.hpp"
 
 namespace nodestage {
 

@@ -17,10 +17,10 @@
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/flow/flow.hpp"
 #include "daemon/root/held/held_results.hpp"
+#include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/push/push_plan.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
-#include "daemon/root/table/metrics.hpp"
 #include "daemon/root/table/records.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 

@@ -13,10 +13,10 @@
 
 #include "common/settings/config.hpp"
 #include "daemon/root/cache/cache.hpp"
+#include "daemon/root/shares/space_allocator.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
-#include "daemon/root/tasks/space_allocator.hpp"
 
 namespace nodestage {
 

@@ -25,10 +25,10 @@
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache.hpp"
 #include "daemon/root/flow/flow.hpp"
+#include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/staging/keeping.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
-#include "daemon/root/table/metrics.hpp"
 #include "daemon/root/table/records.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 

@@ -11,15 +11,15 @@
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/flow/flow.hpp"
 #include "daemon/root/held/held_results.hpp"
+#include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/relay/relays.hpp"
+#include "daemon/root/shares/space_allocator.hpp"
 #include "daemon/root/staging/first_steps.hpp"
 #include "daemon/root/staging/sharing.hpp"
 #include "daemon/root/staging/staging_queue.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
-#include "daemon/root/table/metrics.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
-#include "daemon/root/tasks/space_allocator.hpp"
 
 namespace nodestage {
 

@@ -12,7 +12,7 @@
 #include "common/wire/worker_order.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/job.hpp"
-#include "daemon/root/table/metrics.hpp"
+#include "daemon/root/metrics/metrics.hpp"
 
 namespace nodestage {
 

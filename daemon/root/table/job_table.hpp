@@ -20,8 +20,8 @@
 #include "common/wire/status_file.hpp"
 #include "daemon/root/basis/job.hpp"
 #include "daemon/root/basis/loop.hpp"
+#include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/table/journal.hpp"
-#include "daemon/root/table/metrics.hpp"
 
 namespace nodestage {
 

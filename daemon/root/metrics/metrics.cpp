@@ -1,4 +1,4 @@
-#include "daemon/root/table/metrics.hpp"
+#include "daemon/root/metrics/metrics.hpp"
 
 #include <optional>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "daemon/root/tasks/space_allocator.hpp"
+#include "daemon/root/shares/space_allocator.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
