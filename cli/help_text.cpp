@@ -1,4 +1,4 @@
-#include "cli/help_text.hpp"
+#include "cli/base/verbs.hpp"
 
 namespace nodestage::help {
 

@@ -3,25 +3,25 @@
 // job's work itself (`run`, with its own worker). One file per verb.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/base/conversation.hpp"
+#include "cli/base/verbs.hpp"
 #include "cli/cache/cache.hpp"
-#include "cli/doctor/doctor.hpp"
 #include "cli/doctor/version_text.hpp"
-#include "cli/held/recover.hpp"
-#include "cli/help_text.hpp"
 #include "cli/pack/pack_directory.hpp"
 #include "cli/plan/plan.hpp"
 #include "cli/push/push.hpp"
-#include "cli/report/report.hpp"
-#include "cli/run/run.hpp"
-#include "cli/status/status.hpp"
 #include "common/build_info.hpp"
-#include "common/text/did_you_mean.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -128,15 +128,21 @@ class Command {
     app_.set_version_flag("--version", version_line());
     app_.require_subcommand(1);
     set_help(app_, help::k_command);
-    add_daemon_verbs();
-    add_report();
     add_run();
     add_plan();
     add_pack();
+    add_status();
+    add_nodes(*add_daemon_verb("held", help::k_held, held_, show_held), held_.nodes);
+    add_recover();
+    add_cache();
+    add_wait();
+    add_push();
+    add_report();
+    add_doctor();
   }
 
   int run(int argc, char** argv) {
-    run_arguments_.command = split_command(argc, argv);
+    run_.command = split_command(argc, argv);
     if (const std::string word = option_without_value(argc, argv); !word.empty()) {
       fault(printable(word) + " has no value: is a variable in it not set?",
             std::string("`nodestage ") + argv[1] + " --help` shows how it is used.");
@@ -147,96 +153,33 @@ class Command {
     } catch (const CLI::ParseError& error) {
       return usage(error, argc > 1 ? argv[1] : "");
     }
-    if (run_->parsed()) return run_job(run_arguments_);
-    if (plan_->parsed()) {
-      if (is_json_) plan_arguments_.format = PlanFormat::json;
-      plan_arguments_.socket = socket_;
-      return plan(plan_arguments_);
-    }
-    if (pack_->parsed()) {
-      if (is_forced_) pack_arguments_.overwrite = Overwrite::replace;
-      if (is_dereferenced_) pack_arguments_.links = LinksOut::followed;
-      return run_pack();
-    }
-    if (wait_->parsed()) {
-      wait_arguments_.socket = socket_;
-      return wait_for_datasets(wait_arguments_);
-    }
-    if (push_->parsed()) {
-      push_arguments_.socket = socket_;
-      return push_outputs(push_arguments_);
-    }
-    if (doctor_->parsed()) {
-      doctor_arguments_.socket = socket_;
-      return examine_host(doctor_arguments_);
-    }
-    if (held_->parsed()) {
-      held_arguments_.socket = socket_;
-      return show_held(held_arguments_);
-    }
-    if (cache_->parsed()) {
-      cache_arguments_.socket = socket_;
-      return cache(cache_arguments_);
-    }
-    if (status_->parsed()) {
-      status_arguments_.socket = socket_;
-      return show_status(status_arguments_);
-    }
-    if (report_->parsed()) {
-      report_arguments_.socket = socket_;
-      return report(report_arguments_);
-    }
-    recover_arguments_.socket = socket_;
-    return recover(recover_arguments_);
+    return acts_.at(app_.get_subcommands().front())();
   }
 
  private:
-  CLI::App* add_daemon_verb(const char* name, const char* text) {
-    auto* added = app_.add_subcommand(name);
-    added->add_option("--socket", socket_);
-    set_help(*added, text);
-    return added;
+  // Adds a verb, and what is done if it is the one that was typed.
+  CLI::App* add(const char* name, const char* text, std::function<int()> act) {
+    CLI::App* verb = app_.add_subcommand(name);
+    set_help(*verb, text);
+    acts_.emplace(verb, std::move(act));
+    return verb;
   }
 
-  void add_daemon_verbs() {
-    status_ = add_daemon_verb("status", help::k_status);
-    status_->add_option("JOBID", status_arguments_.job);
-    status_->add_flag("--here", status_arguments_.here);
-    status_->add_flag("--json", status_arguments_.json);
-    status_->add_flag("--watch", status_arguments_.watch);
-
-    held_ = add_daemon_verb("held", help::k_held);
-    add_nodes(*held_, held_arguments_.nodes);
-
-    recover_ = add_daemon_verb("recover", help::k_recover);
-    recover_->add_option("JOBID", recover_arguments_.job)->required();
-    recover_->add_option("DIR", recover_arguments_.directory)->required();
-    choose_nodes(*recover_, recover_arguments_.nodes);
-
-    add_cache();
-
-    wait_ = add_daemon_verb("wait", help::k_wait);
-    wait_->add_option("NAME", wait_arguments_.names);
-    wait_->add_flag("--quiet", wait_arguments_.quiet);
-
-    push_ = add_daemon_verb("push", help::k_push);
-    push_->add_option("SOURCE", push_arguments_.names);
-    push_->add_flag("--no-wait", push_arguments_.no_wait);
-
-    doctor_ = add_daemon_verb("doctor", help::k_doctor);
-    doctor_->add_option("--host", doctor_arguments_.host)
-        ->check(CLI::IsMember({"login", "compute"}));
-    doctor_->add_option("--report", doctor_arguments_.report);
+  // Adds one that asks the daemon at its --socket.
+  template <typename Arguments, typename Act>
+  CLI::App* add_daemon_verb(const char* name, const char* text, Arguments& arguments, Act act) {
+    CLI::App* verb = add(name, text, [&arguments, act] { return act(arguments); });
+    arguments.socket = k_socket_path;
+    verb->add_option("--socket", arguments.socket);
+    return verb;
   }
 
-  // Names are not the option's own values: `--drop "$NAME"` must never mean `--drop`.
-  void add_cache() {
-    cache_ = add_daemon_verb("cache", help::k_cache);
-    auto* drop = cache_->add_flag("--drop", cache_arguments_.drop);
-    cache_->add_option("NAME", cache_arguments_.names)->needs(drop);
-    auto* json = cache_->add_flag("--json", cache_arguments_.json)->excludes(drop);
-    for (CLI::Option* nodes : add_nodes(*cache_, cache_arguments_.nodes))
-      nodes->excludes(drop)->excludes(json);
+  // Sets `into` to `value` if the flag is given.
+  template <typename Value>
+  static void add_flag(CLI::App& verb, const char* name, Value& into, Value value) {
+    verb.add_flag_function(name, [&into, value](std::int64_t count) {
+      if (count > 0) into = value;
+    });
   }
 
   // Returns the options that choose nodes.
@@ -252,47 +195,84 @@ class Command {
     return choose_nodes(verb, choice);
   }
 
-  void add_report() {
-    report_ = add_daemon_verb("report", help::k_report);
-    report_->add_option("JOBID", report_arguments_.job)->required();
-    report_->add_option("--html", report_arguments_.html);
-    report_->add_option("--node", report_arguments_.nodes);
-    report_->add_flag("--json", report_arguments_.is_json);
-    report_->add_flag("--here", report_arguments_.is_here);
-    report_->add_flag("--pieces", report_arguments_.is_pieces);
-  }
-
   void add_run() {
-    run_ = app_.add_subcommand("run");
-    add_request_options(*run_, run_arguments_.texts);
-    run_->add_option("--tmpdir", run_arguments_.tmpdir);
-    run_->add_option("--worker", run_arguments_.worker);  // for tests
-    set_help(*run_, help::k_run);
+    CLI::App* verb = add("run", help::k_run, [this] { return run_job(run_); });
+    add_request_options(*verb, run_.texts);
+    verb->add_option("--tmpdir", run_.tmpdir);
+    verb->add_option("--worker", run_.worker);  // for tests
   }
 
   void add_plan() {
-    plan_ = app_.add_subcommand("plan");
-    add_request_options(*plan_, plan_arguments_.texts);
-    plan_->add_flag("--json", is_json_);
-    plan_->add_option("--socket", socket_);
-    set_help(*plan_, help::k_plan);
+    CLI::App* verb = add_daemon_verb("plan", help::k_plan, plan_, plan);
+    add_request_options(*verb, plan_.texts);
+    add_flag(*verb, "--json", plan_.format, PlanFormat::json);
   }
 
   void add_pack() {
-    pack_ = app_.add_subcommand("pack");
-    pack_->add_option("DIR", pack_arguments_.directory);
-    pack_->add_option("-o,--output", pack_arguments_.output);
-    pack_->add_option("--mtime", pack_arguments_.mtime);
-    pack_->add_flag("--force", is_forced_);
-    pack_->add_flag("--dereference", is_dereferenced_);
-    set_help(*pack_, help::k_pack);
+    CLI::App* verb = add("pack", help::k_pack, [this] { return run_pack(); });
+    verb->add_option("DIR", pack_.directory);
+    verb->add_option("-o,--output", pack_.output);
+    verb->add_option("--mtime", pack_.mtime);
+    add_flag(*verb, "--force", pack_.overwrite, Overwrite::replace);
+    add_flag(*verb, "--dereference", pack_.links, LinksOut::followed);
   }
 
   int run_pack() {
-    const PackArguments& wanted = pack_arguments_;
-    if (!wanted.directory.empty() && !wanted.output.empty()) return pack_directory(wanted);
-    const std::string missing = wanted.directory.empty() ? "DIR" : "--output";
+    if (!pack_.directory.empty() && !pack_.output.empty()) return pack_directory(pack_);
+    const std::string missing = pack_.directory.empty() ? "DIR" : "--output";
     return wrong_usage(missing + " is required", "`nodestage pack --help` shows how it is used.");
+  }
+
+  void add_status() {
+    CLI::App* verb = add_daemon_verb("status", help::k_status, status_, show_status);
+    verb->add_option("JOBID", status_.job);
+    verb->add_flag("--here", status_.here);
+    verb->add_flag("--json", status_.json);
+    verb->add_flag("--watch", status_.watch);
+  }
+
+  void add_recover() {
+    CLI::App* verb = add_daemon_verb("recover", help::k_recover, recover_, recover);
+    verb->add_option("JOBID", recover_.job)->required();
+    verb->add_option("DIR", recover_.directory)->required();
+    choose_nodes(*verb, recover_.nodes);
+  }
+
+  // Names are not the option's own values: `--drop "$NAME"` must never mean `--drop`.
+  void add_cache() {
+    CLI::App* verb = add_daemon_verb("cache", help::k_cache, cache_, cache);
+    auto* drop = verb->add_flag("--drop", cache_.drop);
+    verb->add_option("NAME", cache_.names)->needs(drop);
+    auto* json = verb->add_flag("--json", cache_.json)->excludes(drop);
+    for (CLI::Option* nodes : add_nodes(*verb, cache_.nodes)) nodes->excludes(drop)->excludes(json);
+  }
+
+  void add_wait() {
+    CLI::App* verb = add_daemon_verb("wait", help::k_wait, wait_, wait_for_datasets);
+    verb->add_option("NAME", wait_.names);
+    verb->add_flag("--quiet", wait_.quiet);
+  }
+
+  void add_push() {
+    CLI::App* verb = add_daemon_verb("push", help::k_push, push_, push_outputs);
+    verb->add_option("SOURCE", push_.names);
+    verb->add_flag("--no-wait", push_.no_wait);
+  }
+
+  void add_report() {
+    CLI::App* verb = add_daemon_verb("report", help::k_report, report_, report);
+    verb->add_option("JOBID", report_.job)->required();
+    verb->add_option("--html", report_.html);
+    verb->add_option("--node", report_.nodes);
+    verb->add_flag("--json", report_.is_json);
+    verb->add_flag("--here", report_.is_here);
+    verb->add_flag("--pieces", report_.is_pieces);
+  }
+
+  void add_doctor() {
+    CLI::App* verb = add_daemon_verb("doctor", help::k_doctor, doctor_, examine_host);
+    verb->add_option("--host", doctor_.host)->check(CLI::IsMember({"login", "compute"}));
+    verb->add_option("--report", doctor_.report);
   }
 
   // The library itself shows help and the version, which are not faults.
@@ -308,39 +288,25 @@ class Command {
                                               "held", "recover", "cache", "report", "doctor"}),
           "`nodestage --help` lists the verbs.");
     }
-    const CLI::App* verb = verbs.front();
-    fault(error.what() + meant_option(*verb),
-          "`nodestage " + verb->get_name() + " --help` shows how it is used.");
-    return verb == run_ ? k_not_run : k_wrong_usage;
+    const std::string verb = verbs.front()->get_name();
+    fault(error.what() + meant_option(*verbs.front()),
+          "`nodestage " + verb + " --help` shows how it is used.");
+    return verb == "run" ? k_not_run : k_wrong_usage;
   }
 
   CLI::App app_;
-  std::string socket_ = k_socket_path;
-  StatusArguments status_arguments_;
-  RecoverArguments recover_arguments_;
-  WaitArguments wait_arguments_;
-  PushArguments push_arguments_;
-  DoctorArguments doctor_arguments_;
-  CacheArguments cache_arguments_;
-  HeldArguments held_arguments_;
-  ReportArguments report_arguments_;
-  RunArguments run_arguments_;
-  PlanArguments plan_arguments_;
-  bool is_json_ = false;
-  PackArguments pack_arguments_;
-  bool is_forced_ = false;
-  bool is_dereferenced_ = false;
-  CLI::App* status_ = nullptr;
-  CLI::App* held_ = nullptr;
-  CLI::App* cache_ = nullptr;
-  CLI::App* recover_ = nullptr;
-  CLI::App* wait_ = nullptr;
-  CLI::App* push_ = nullptr;
-  CLI::App* doctor_ = nullptr;
-  CLI::App* report_ = nullptr;
-  CLI::App* run_ = nullptr;
-  CLI::App* plan_ = nullptr;
-  CLI::App* pack_ = nullptr;
+  std::map<const CLI::App*, std::function<int()>> acts_;
+  RunArguments run_;
+  PlanArguments plan_;
+  PackArguments pack_;
+  StatusArguments status_;
+  HeldArguments held_;
+  RecoverArguments recover_;
+  CacheArguments cache_;
+  WaitArguments wait_;
+  PushArguments push_;
+  ReportArguments report_;
+  DoctorArguments doctor_;
 };
 
 }  // namespace

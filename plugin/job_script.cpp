@@ -1,5 +1,3 @@
-#include "plugin/job_script.hpp"
-
 #include <algorithm>
 #include <cerrno>
 #include <functional>
@@ -9,9 +7,10 @@
 
 #include "common/request/request.hpp"
 #include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
 #include "common/wire/daemon_client.hpp"
-#include "plugin/left_mounts.hpp"
-#include "plugin/left_writers.hpp"
+#include "plugin/hooks.hpp"
+#include "plugin/left_behind.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/slurm_host.hpp"
 
@@ -109,12 +108,6 @@ void log_end(std::uint32_t job, const Message& reply) {
   }
 }
 
-// Returns whether `path` is `place` or below it.
-bool is_in(std::string_view path, std::string_view place) {
-  return path.starts_with(place) &&
-         (path.size() == place.size() || path.substr(place.size()).starts_with('/'));
-}
-
 // A process that has something open in what is kept could fill it after it was measured.
 void end_left_writers(const PluginSettings& settings, const End& end) {
   const Deadline limit = Clock::now() + k_answer_reserve;
@@ -159,7 +152,7 @@ class UserMounts {
   void detach_where_unwanted() const {
     detach([this](std::string_view path) {
       return std::any_of(row_.places.begin(), row_.places.end(),
-                         [path](const std::string& place) { return is_in(path, place); });
+                         [path](const std::string& place) { return is_below(path, place); });
     });
   }
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "common/os/file.hpp"
-#include "common/text/hex_digits.hpp"
+#include "common/text/encodings.hpp"
 
 namespace nodestage {
 namespace {

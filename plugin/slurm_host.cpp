@@ -16,9 +16,8 @@
 
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"
-#include "common/slurm/slurm_conf_file.hpp"
+#include "common/slurm/slurm_text.hpp"
 #include "common/text/parsing.hpp"
-#include "plugin/cpus_per_node.hpp"
 
 namespace nodestage {
 

@@ -11,10 +11,8 @@
 #include <span>
 
 #include "common/settings/plugin_settings.hpp"
-#include "plugin/job_script.hpp"
+#include "plugin/hooks.hpp"
 #include "plugin/slurm_host.hpp"
-#include "plugin/submit.hpp"
-#include "plugin/task.hpp"
 
 extern "C" {
 // A C++ const has internal linkage unless it was declared extern before.

@@ -1,5 +1,3 @@
-#include "plugin/submit.hpp"
-
 #include <fcntl.h>
 #include <signal.h>
 
@@ -11,12 +9,13 @@
 #include <vector>
 
 #include "common/os/file.hpp"
+#include "common/request/job_environment.hpp"
 #include "common/request/option_text.hpp"
 #include "common/request/request_warnings.hpp"
 #include "common/request/submission.hpp"
+#include "common/settings/plugin_settings.hpp"
 #include "common/text/human.hpp"
-#include "plugin/allowed_users.hpp"
-#include "plugin/submit_environment.hpp"
+#include "plugin/hooks.hpp"
 
 namespace nodestage {
 namespace {

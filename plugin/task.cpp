@@ -1,5 +1,3 @@
-#include "plugin/task.hpp"
-
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -10,17 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "common/os/terminal.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/request/option_text.hpp"
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
 #include "common/wire/daemon_client.hpp"
+#include "plugin/hooks.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/stage_wait.hpp"
-#include "plugin/started_task.hpp"
-#include "plugin/submit_environment.hpp"
 
 namespace nodestage {
 namespace {

@@ -1,22 +1,63 @@
-// CommandProcess: the user's command in its own process group, so that a signal reaches all of its
-// processes and no others. If this process is killed, the command and its group are killed, too.
-//
-// On a terminal the command starts as a background group, so Ctrl-C reaches this process. If the
-// command reads from the terminal or sets its modes, it gets the terminal, as from a shell, and
-// from then on everything that the user types.
+// What `nodestage` does with its own signals, and the user's command, which gets them.
 #pragma once
 
+#include <signal.h>
+
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/base/signals.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/result.hpp"
 
 namespace nodestage {
+
+// Signals: receives this process's signals one by one, in place of their default effect.
+
+// Returns whether a signal asks a program to exit: SIGINT, SIGTERM, SIGHUP, SIGQUIT.
+bool is_deadly(int signal);
+
+// A deadly signal that repeats the last one within this time is the same request: `timeout` signals
+// its child, and then its whole group.
+inline constexpr std::chrono::seconds k_one_request{2};
+
+// While it lives, next() returns the deadly signals, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and
+// SIGCHLD; signals that were ignored before (nohup) stay ignored. SIGPIPE is ignored, SIGTTOU
+// blocked. At most one object at a time, used by one thread.
+class Signals {
+ public:
+  static Result<Signals> open();
+  Signals(Signals&&) = default;
+  ~Signals();
+
+  // Returns the next signal, or nullopt if none arrives within `patience`, or one that repeats the
+  // last (k_one_request).
+  std::optional<int> next(std::chrono::milliseconds patience);
+
+  // Restores, in a forked child, the signal handling from before open().
+  void restore_in_child() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Signals() = default;
+  bool is_repeated(int signal);
+
+  Fd fd_;
+  int last_ = 0;  // the deadly signal that came last; 0: none
+  Clock::time_point last_at_;
+  sigset_t before_{};
+  struct sigaction pipe_before_ {};
+};
+
+// CommandProcess: the user's command in its own process group, so that a signal reaches all of its
+// processes and no others. If this process is killed, the command and its group are killed, too.
+//
+// On a terminal the command starts as a background group, so Ctrl-C reaches this process. If the
+// command reads from the terminal or sets its modes, it gets the terminal, as from a shell, and
+// from then on everything that the user types.
 
 // CommandGuard: a process that kills a command if this process dies before it, even by SIGKILL.
 // The guard has a session of its own and ignores signals. It holds this process's descriptors until

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "common/request/request_warnings.hpp"
+#include "common/request/submission.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
 
@@ -27,9 +29,11 @@ int daemon_fault(const std::string& what) {
                "node has no daemon.");
 }
 
-int converse(const std::string& socket, const Message& request, const OnMessage& on_message) {
-  const auto code = exchange(socket, request, on_message);
-  return code ? *code : daemon_fault(code.error().text());
+int no_answer(const Error& error, const std::string& to_type) {
+  if (!is_daemon_away(error)) return daemon_fault(error.text());
+  return fault(error.text(), "A login node has no daemon. " + to_type +
+                                 "\nOn a compute node, tell your administrators (systemctl status "
+                                 "nodestaged).");
 }
 
 Result<int> exchange(const std::string& socket, const Message& request,
@@ -155,6 +159,28 @@ std::optional<int> JobConversation::note_absence(const Error& error) {
     absence_mentioned_ = true;
   }
   return {};
+}
+
+namespace {
+
+using Add = Status (*)(StageRequest&, std::string_view);
+
+Status add_all(StageRequest& request, const std::vector<std::string>& texts, Add add) {
+  for (const std::string& text : texts) TRY(add(request, text));
+  return {};
+}
+
+}  // namespace
+
+Result<StageRequest> to_request(const RequestTexts& texts) {
+  StageRequest request;
+  TRY(add_all(request, texts.datasets, add_dataset));
+  TRY(add_all(request, texts.venvs, add_venv));
+  TRY(add_all(request, texts.outputs, add_output));
+  if (request.venv) add_what_a_build_needs(*request.venv, {});
+  for (const std::string& warning : look_in_time(request, Start::now).warnings)
+    std::fprintf(stderr, "nodestage: warning: %s\n", warning.c_str());
+  return request;
 }
 
 }  // namespace nodestage

@@ -6,7 +6,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "common/request/request.hpp"
+#include "common/result.hpp"
 #include "common/talk/task_voice.hpp"
 #include "common/wire/daemon_client.hpp"
 
@@ -23,14 +26,31 @@ int fault(const std::string& what, const std::string& to_do);
 int wrong_usage(const std::string& what, const std::string& to_do);
 int daemon_fault(const std::string& what);
 
-// Sends `request` and passes each message of the answer to on_message until that returns an exit
-// code, which is the result. If the daemon does not answer, prints that and returns k_fault.
-using OnMessage = std::function<std::optional<int>(const Message&)>;
-int converse(const std::string& socket, const Message& request, const OnMessage& on_message);
+// The same of a request that got no answer: where no daemon runs, says what to type instead.
+int no_answer(const Error& error, const std::string& to_type);
 
-// Does the same, but the caller reports the fault.
+// Sends `request` and passes each message of the answer to on_message until that returns an exit
+// code, which is the result. A fault: the daemon does not answer.
+using OnMessage = std::function<std::optional<int>(const Message&)>;
 Result<int> exchange(const std::string& socket, const Message& request,
                      const OnMessage& on_message);
+
+// Returns the rows of that kind in the answer; a fault also if the daemon refuses.
+template <typename Row>
+Result<std::vector<Row>> ask_for_rows(const std::string& socket, const Message& request) {
+  std::vector<Row> rows;
+  Status refusal;
+  TRY(exchange(socket, request, [&](const Message& message) -> std::optional<int> {
+    if (const auto* row = std::get_if<Row>(&message)) {
+      rows.push_back(*row);
+      return {};
+    }
+    if (const auto* refused = std::get_if<Refused>(&message)) refusal = Error{EPERM, refused->what};
+    return 0;
+  }));
+  TRY(refusal);
+  return rows;
+}
 
 // JobConversation: sends a request of a process in a job to the daemon of its node, which can take
 // long to answer. Shows the progress, and asks again if the daemon restarts.
@@ -74,5 +94,21 @@ class JobConversation {
   bool was_reached_ = false;
   bool absence_mentioned_ = false;
 };
+
+// Parses --stage-dataset, --stage-venv and --stage-out as `run` and `plan` take them.
+
+struct RequestTexts {  // in the order of the command line
+  std::vector<std::string> datasets;
+  std::vector<std::string> venvs;
+  std::vector<std::string> outputs;
+};
+
+// Parses the options as the plugin does, for staging that starts now; prints warnings to stderr.
+// The fault marks the wrong part of an option's text (common/request/option_text.hpp).
+Result<StageRequest> to_request(const RequestTexts& texts);
+
+// What to do about a fault of to_request(), and about options that contradict each other.
+inline constexpr const char* k_option_advice = "`man 7 nodestage` describes every key.";
+inline constexpr const char* k_options_advice = "Change the options so that they fit together.";
 
 }  // namespace nodestage

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "cli/base/programs.hpp"
+#include "common/os/mounts.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
@@ -30,13 +31,6 @@ constexpr std::size_t k_bytes_a_node = std::size_t{128} << 10;
 constexpr std::size_t k_least_bytes = std::size_t{1} << 20;  // many texts of a few nodes
 constexpr std::size_t k_most_bytes = std::size_t{256} << 20;
 
-// Removes the start of `text` up to the separator, and the separator.
-std::string_view take_until(std::string_view& text, char separator) {
-  const std::string_view part = text.substr(0, text.find(separator));
-  text.remove_prefix(std::min(part.size() + 1, text.size()));
-  return part;
-}
-
 struct TextPiece {
   std::string_view node;
   std::uint32_t number = 0;
@@ -46,11 +40,11 @@ struct TextPiece {
 };
 
 std::optional<TextPiece> piece_of(std::string_view line) {
-  if (take_until(line, ' ') != k_mark) return {};
-  const std::string_view node = take_until(line, ' ');
-  const auto number = parse_number<std::uint32_t>(take_until(line, ' '));
-  const auto index = parse_number<std::size_t>(take_until(line, ' '));
-  const auto count = parse_number<std::size_t>(take_until(line, ' '));
+  if (take_field(line, ' ') != k_mark) return {};
+  const std::string_view node = take_field(line, ' ');
+  const auto number = parse_number<std::uint32_t>(take_field(line, ' '));
+  const auto index = parse_number<std::size_t>(take_field(line, ' '));
+  const auto count = parse_number<std::size_t>(take_field(line, ' '));
   if (!number || !index || !count || *index >= *count || *count > k_most_pieces ||
       line.size() > k_piece_bytes)
     return {};
@@ -90,7 +84,7 @@ NodeTexts texts_from_pieces(std::string_view output, const std::vector<std::stri
   std::map<std::string_view, NodeParts> asked;
   for (const std::string& node : nodes) asked.try_emplace(node);
   while (!output.empty()) {
-    const auto piece = piece_of(take_until(output, '\n'));
+    const auto piece = piece_of(take_field(output, '\n'));
     if (!piece) continue;
     if (const auto found = asked.find(piece->node); found != asked.end())
       keep(*piece, found->second, most_texts);
@@ -206,6 +200,7 @@ constexpr std::chrono::seconds k_answers{k_immediate_s + 60};
 constexpr std::size_t k_most_singles = 64;  // more jobs that wait would burden the controller
 constexpr std::size_t k_most_retried = 4 * k_most_singles;  // most of them start at once
 constexpr std::size_t k_most_names = 10;
+constexpr std::size_t k_whole_names = std::string::npos;
 
 // Returns why no job can start there; empty: one can.
 std::string why_closed(const SlurmNode& node) {
@@ -375,11 +370,7 @@ std::string silence_text(const std::map<std::string, std::string>& silent) {
   std::string text;
   for (const auto& [why, nodes] : by_reason) {
     if (!text.empty()) text += "; ";
-    for (std::size_t i = 0; i < std::min(nodes.size(), k_most_names); ++i)
-      text += (i == 0 ? "" : ", ") + printable(nodes[i]);
-    if (nodes.size() > k_most_names)
-      text += " and " + human_count(nodes.size() - k_most_names) + " more";
-    text += " (" + why + ")";
+    text += listed(nodes, k_most_names, k_whole_names) + " (" + why + ")";
   }
   return text;
 }

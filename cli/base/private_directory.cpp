@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "cli/base/worker_child.hpp"
+#include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "common/os/wall_clock.hpp"
-#include "common/request/option_parts.hpp"
+#include "common/request/option_text.hpp"
 #include "common/request/submission.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
@@ -57,8 +57,8 @@ Result<Fd> open_here(const std::string& path) {
 Status check_private(int directory_fd, const std::string& path) {
   struct stat found {};
   if (::fstat(directory_fd, &found) != 0) return system_error(path);
-  constexpr unsigned k_others = 077;
-  const bool is_private = found.st_uid == ::geteuid() && (found.st_mode & k_others) == 0;
+  constexpr unsigned k_of_others = 077;
+  const bool is_private = found.st_uid == ::geteuid() && (found.st_mode & k_of_others) == 0;
   return is_private ? Status() : not_of_a_run(path);
 }
 

@@ -1,7 +1,7 @@
 // PrivateDirectory: the directories of `nodestage run`, which only its caller can enter.
 //
 // Each kind has names of its own, since a later run treats what a killed one has left by its kind
-// (cli/run/kept_results.hpp). Whoever made one has a flock on it, where the file system has such
+// (cli/run/run.hpp). Whoever made one has a flock on it, where the file system has such
 // locks, and so have the guard of its command and the workers that got its descriptor.
 #pragma once
 

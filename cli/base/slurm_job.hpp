@@ -1,5 +1,4 @@
-// SlurmJob: what Slurm's commands report of a job to this process's user; JobId: a run of a job, as
-// users type it.
+// Facts about a job, from Slurm's commands, and about this process, which can be in one.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +11,9 @@
 #include "common/wire/protocol.hpp"
 
 namespace nodestage {
+
+// SlurmJob: what Slurm's commands report of a job to this process's user; JobId: a run of a job, as
+// users type it.
 
 struct SlurmJob {
   std::uint32_t id = 0;  // for a task of an array: the task's own
@@ -56,5 +58,19 @@ Result<std::vector<std::string>> expand_nodes(const std::string& nodes);
 std::string output_path(const std::string& wanted);
 // The same from scontrol's output.
 std::string read_output_path(std::string_view output);
+
+// Finds facts about this process: its host, its user, and the Slurm job it runs in, if any.
+
+// Slurm's name of this node, else the host name without the domain.
+std::string node_name();
+
+// Returns the value of a variable that holds a number and nothing else.
+std::optional<std::uint32_t> number_in(const char* variable);
+
+// The number of CPUs that this process may use; at least 1.
+unsigned usable_cpus();
+
+// The name of this process's user, or the uid if it has no name.
+std::string user_name();
 
 }  // namespace nodestage

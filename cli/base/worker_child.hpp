@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/base/signals.hpp"
+#include "cli/base/command_process.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/result.hpp"

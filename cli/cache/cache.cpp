@@ -8,7 +8,7 @@
 #include <set>
 
 #include "cli/base/conversation.hpp"
-#include "cli/base/grid.hpp"
+#include "cli/base/listing.hpp"
 #include "common/os/wall_clock.hpp"
 #include "common/text/human.hpp"
 
@@ -147,36 +147,23 @@ std::string drop_line(const CacheRow& row, const std::string& name) {
 
 namespace {
 
-// Sets `rows` to those of the answer to `request`. Returns an exit code.
-int ask(const std::string& socket, const Message& request, CacheRows& rows) {
-  const auto code =
-      exchange(socket, request, [&rows](const Message& message) -> std::optional<int> {
-        if (const auto* row = std::get_if<CacheRow>(&message)) {
-          rows.push_back(*row);
-          return {};
-        }
-        if (const auto* refused = std::get_if<Refused>(&message))
-          return daemon_fault(refused->what);
-        return 0;
-      });
-  if (code) return *code;
-  if (!is_daemon_away(code.error())) return daemon_fault(code.error().text());
-  return no_daemon_here(code.error().text(),
-                        "Ask the nodes: nodestage cache --all-nodes, or --node=NODE. To remove "
-                        "items of one: srun -w NODE -N1 -n1 nodestage cache --drop.");
+int no_rows(const Error& error) {
+  return no_answer(error,
+                   "Ask the nodes: nodestage cache --all-nodes, or --node=NODE. To remove items of "
+                   "one: srun -w NODE -N1 -n1 nodestage cache --drop.");
 }
 
 CacheOwners owners_here() { return ::geteuid() == 0 ? CacheOwners::name : CacheOwners::hide; }
 
 int show(const CacheArguments& arguments) {
-  CacheRows rows;
-  if (const int code = ask(arguments.socket, CacheQuery{}, rows); code != 0) return code;
+  const auto rows = ask_for_rows<CacheRow>(arguments.socket, CacheQuery{});
+  if (!rows) return no_rows(rows.error());
   if (arguments.nodes.is_pieces) {
-    print_pieces({rows.begin(), rows.end()});
+    print_pieces({rows->begin(), rows->end()});
     return 0;
   }
   const std::string text =
-      arguments.json ? cache_json(rows) : cache_table(rows, owners_here(), wall_s());
+      arguments.json ? cache_json(*rows) : cache_table(*rows, owners_here(), wall_s());
   std::fputs(text.c_str(), stdout);
   return 0;
 }
@@ -214,20 +201,20 @@ int find_names(const CacheArguments& arguments, const CacheRows& rows,
 
 // Every name must mean one entry before the first is removed.
 int drop(const CacheArguments& arguments) {
-  CacheRows known;
-  if (const int code = ask(arguments.socket, CacheQuery{}, known); code != 0) return code;
+  const auto known = ask_for_rows<CacheRow>(arguments.socket, CacheQuery{});
+  if (!known) return no_rows(known.error());
   std::set<std::string> found;
-  if (const int code = find_names(arguments, known, found); code != 0) return code;
-  CacheRows dropped;
+  if (const int code = find_names(arguments, *known, found); code != 0) return code;
   const CacheDrop request{{found.begin(), found.end()}};
-  if (const int code = ask(arguments.socket, request, dropped); code != 0) return code;
-  for (const CacheRow& row : dropped)
-    std::fputs(drop_line(row, short_name(known, row)).c_str(), stdout);
-  if (dropped.empty()) std::printf("this node keeps nothing to remove\n");
-  if (std::any_of(dropped.begin(), dropped.end(),
+  const auto dropped = ask_for_rows<CacheRow>(arguments.socket, request);
+  if (!dropped) return no_rows(dropped.error());
+  for (const CacheRow& row : *dropped)
+    std::fputs(drop_line(row, short_name(*known, row)).c_str(), stdout);
+  if (dropped->empty()) std::printf("this node keeps nothing to remove\n");
+  if (std::any_of(dropped->begin(), dropped->end(),
                   [](const CacheRow& row) { return !row.fault.empty(); }))
     return fault("not all of it could be removed", "Show this to your administrators.");
-  const bool all_gone = std::all_of(dropped.begin(), dropped.end(),
+  const bool all_gone = std::all_of(dropped->begin(), dropped->end(),
                                     [](const CacheRow& row) { return row.jobs == 0; });
   return all_gone ? 0
                   : fault("what jobs use was not removed",

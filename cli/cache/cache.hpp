@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/base/node_rows.hpp"
+#include "cli/base/listing.hpp"
 #include "common/wire/protocol.hpp"
 
 namespace nodestage {

@@ -12,6 +12,7 @@
 
 #include "cli/doctor/plugstack.hpp"
 #include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {
@@ -38,7 +39,7 @@ bool is_common(const std::string& name) {
 bool is_public(const std::string& path) {
   if (path == "/" || path.find("/..") != std::string::npos) return path == "/";
   for (const char* directory : {"/etc", "/usr", "/run", "/var"}) {
-    if (path == directory || path.starts_with(std::string(directory) + "/")) return true;
+    if (is_below(path, directory)) return true;
   }
   return false;
 }
@@ -263,9 +264,8 @@ std::string file_system_of(const std::string& path, std::string_view mounts) {
   std::size_t longest = 0;
   for (std::string device, place, name, rest; lines >> device >> place >> name;) {
     std::getline(lines, rest);
-    const bool is_above = place == "/" || path == place || path.starts_with(place + "/");
     // Of mounts on one another, the last one counts.
-    if (!is_above || place.size() < longest) continue;
+    if (!is_below(path, place) || place.size() < longest) continue;
     longest = place.size();
     type = name;
   }

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/doctor/checks.hpp"
 #include "cli/doctor/plugstack.hpp"
-#include "cli/doctor/slurm_checks.hpp"
 #include "cli/doctor/version_text.hpp"
 
 namespace nodestage {

@@ -1,5 +1,3 @@
-#include "cli/doctor/doctor.hpp"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -12,16 +10,16 @@
 #include "cli/base/conversation.hpp"
 #include "cli/base/node_jobs.hpp"
 #include "cli/base/programs.hpp"
-#include "cli/base/this_node.hpp"
+#include "cli/base/slurm_job.hpp"
+#include "cli/base/verbs.hpp"
 #include "cli/doctor/bug_report.hpp"
-#include "cli/doctor/node_checks.hpp"
+#include "cli/doctor/checks.hpp"
 #include "cli/doctor/plugstack.hpp"
-#include "cli/doctor/slurm_checks.hpp"
 #include "cli/doctor/version_text.hpp"
 #include "common/build_info.hpp"
+#include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "common/os/terminal.hpp"
-#include "common/os/wall_clock.hpp"
+#include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/daemon_client.hpp"
 

@@ -1,5 +1,3 @@
-#include "cli/doctor/node_checks.hpp"
-
 #include <linux/magic.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -10,9 +8,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/doctor/checks.hpp"
 #include "cli/doctor/plugstack.hpp"
 #include "common/os/file.hpp"
-#include "common/os/posix_acl.hpp"
+#include "common/os/permissions.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/job_state.hpp"
 

@@ -1,11 +1,10 @@
-#include "cli/doctor/slurm_checks.hpp"
-
 #include <fcntl.h>
 
 #include <algorithm>
 #include <sstream>
 #include <string_view>
 
+#include "cli/doctor/checks.hpp"
 #include "cli/doctor/plugstack.hpp"
 #include "cli/doctor/version_text.hpp"
 #include "common/build_info.hpp"
@@ -289,33 +288,13 @@ std::vector<std::string> scripts_of(const SlurmConfig& config, const std::string
   return scripts;
 }
 
-void judge_task_prolog(const std::string& path, std::vector<Finding>& findings) {
-  if (!names(script_text(path), "SLURM_TMPDIR")) return;
-  findings.push_back(
-      warning("TaskProlog=" + path +
-                  " names SLURM_TMPDIR: what it prints as `export SLURM_TMPDIR=...` wins over the "
-                  "directory in which nodestage stages and looks for results",
-              "Take that line out, or print it only where SLURM_TMPDIR is not set yet."));
-}
-
-void judge_prolog(const std::string& path, const std::string& root,
-                  std::vector<Finding>& findings) {
-  if (!names(script_text(path), root)) return;
-  findings.push_back(
-      warning("Prolog=" + path + " names " + root +
-                  ": it runs while data are staged there, after nodestage's prolog",
-              "Let it remove nothing there, and accept a job directory that exists (mkdir -p). "
-              "tmpdir.create in nodestaged.toml says who makes it."));
-}
-
-void judge_script_epilog(const std::string& path, const std::string& root,
-                         std::vector<Finding>& findings) {
-  if (!names(script_text(path), root)) return;
-  findings.push_back(warning(
-      "Epilog=" + path + " names " + root +
-          ": it runs after nodestage's epilog, in which results are copied back or moved away",
-      "Let it remove the ended job's directory at most, and nothing that begins with .nodestage."));
-}
+// What is said of a script of one setting that names `word`.
+struct ScriptCheck {
+  const char* setting;
+  std::string word;
+  const char* harm;
+  const char* to_do;
+};
 
 }  // namespace
 
@@ -332,13 +311,27 @@ std::vector<Finding> judge_earlier_epilogs(const std::vector<PlugstackLine>& ear
 }
 
 std::vector<Finding> judge_scripts(const SlurmConfig& config, const std::string& tmpdir_root) {
+  const ScriptCheck checks[] = {
+      {"TaskProlog", "SLURM_TMPDIR",
+       ": what it prints as `export SLURM_TMPDIR=...` wins over the directory in which nodestage "
+       "stages and looks for results",
+       "Take that line out, or print it only where SLURM_TMPDIR is not set yet."},
+      {"Prolog", tmpdir_root, ": it runs while data are staged there, after nodestage's prolog",
+       "Let it remove nothing there, and accept a job directory that exists (mkdir -p). "
+       "tmpdir.create in nodestaged.toml says who makes it."},
+      {"Epilog", tmpdir_root,
+       ": it runs after nodestage's epilog, in which results are copied back or moved away",
+       "Let it remove the ended job's directory at most, and nothing that begins with "
+       ".nodestage."}};
   std::vector<Finding> findings;
-  for (const std::string& path : scripts_of(config, "TaskProlog"))
-    judge_task_prolog(path, findings);
-  for (const std::string& path : scripts_of(config, "Prolog"))
-    judge_prolog(path, tmpdir_root, findings);
-  for (const std::string& path : scripts_of(config, "Epilog"))
-    judge_script_epilog(path, tmpdir_root, findings);
+  for (const ScriptCheck& check : checks) {
+    for (const std::string& path : scripts_of(config, check.setting)) {
+      if (names(script_text(path), check.word))
+        findings.push_back(
+            warning(std::string(check.setting) + "=" + path + " names " + check.word + check.harm,
+                    check.to_do));
+    }
+  }
   return findings;
 }
 

@@ -1,5 +1,3 @@
-#include "cli/held/recover.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,14 +8,13 @@
 #include <vector>
 
 #include "cli/base/conversation.hpp"
-#include "cli/base/grid.hpp"
+#include "cli/base/listing.hpp"
 #include "cli/base/node_jobs.hpp"
-#include "cli/base/node_rows.hpp"
 #include "cli/base/programs.hpp"
 #include "cli/base/slurm_job.hpp"
-#include "cli/base/this_node.hpp"
+#include "cli/base/verbs.hpp"
 #include "common/build_info.hpp"
-#include "common/os/terminal.hpp"
+#include "common/os/child.hpp"
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 
@@ -36,9 +33,13 @@ std::string size_text(const HeldRow& row) {
   return human_bytes(row.bytes) + " in " + counted(row.inodes, "file", "files and directories");
 }
 
+// "12" or "12.1"
+std::string run_text(const HeldRow& row) {
+  return std::to_string(row.job) + (row.restart == 0 ? "" : "." + std::to_string(row.restart));
+}
+
 void print(const HeldRow& row) {
-  std::string job = std::to_string(row.job);
-  if (row.restart != 0) job += "." + std::to_string(row.restart);
+  std::string job = run_text(row);
   if (::geteuid() == 0) job += " of uid " + std::to_string(row.uid);
   std::printf("job %s: on %s since %s, %s, kept until %s, %s\n", job.c_str(),
               printable(row.node).c_str(), human_date(row.since).c_str(), size_text(row).c_str(),
@@ -48,39 +49,25 @@ void print(const HeldRow& row) {
 }
 
 int show_here(const HeldArguments& arguments) {
-  std::vector<Message> rows;
-  const auto code =
-      exchange(arguments.socket, HeldQuery{}, [&](const Message& message) -> std::optional<int> {
-        if (std::holds_alternative<HeldRow>(message)) {
-          rows.push_back(message);
-          return {};
-        }
-        const auto* refused = std::get_if<Refused>(&message);
-        return refused != nullptr ? daemon_fault(refused->what) : 0;
-      });
-  if (!code && is_daemon_away(code.error()))
-    return no_daemon_here(code.error().text(),
-                          "Ask the nodes: nodestage held --all-nodes, or --node=NODE.");
-  if (!code) return daemon_fault(code.error().text());
-  if (*code != 0) return *code;
+  const auto rows = ask_for_rows<HeldRow>(arguments.socket, HeldQuery{});
+  if (!rows)
+    return no_answer(rows.error(), "Ask the nodes: nodestage held --all-nodes, or --node=NODE.");
   if (arguments.nodes.is_pieces) {
-    print_pieces(rows);
+    print_pieces({rows->begin(), rows->end()});
     return 0;
   }
-  for (const Message& row : rows) print(std::get<HeldRow>(row));
-  if (rows.empty()) std::printf("this node holds no results of yours\n");
+  for (const HeldRow& row : *rows) print(row);
+  if (rows->empty()) std::printf("this node holds no results of yours\n");
   return 0;
 }
 
 std::vector<std::string> cells_of(const std::string& node, const HeldRow& row) {
-  std::string job = std::to_string(row.job);
-  if (row.restart != 0) job += "." + std::to_string(row.restart);
   // The last column: a terminal wraps it, and nothing is cut.
   std::string why;
   for (const std::string& reason : row.reasons)
     why += (why.empty() ? "" : "; ") + printable(reason);
   std::vector<std::string> cells = {
-      printable(node),         job,
+      printable(node),         run_text(row),
       human_date(row.since),   row.is_measured == 0 ? "-" : human_bytes(row.bytes),
       human_date(row.expires), row.next_try == 0 ? "none" : human_date(row.next_try),
       why.empty() ? "-" : why};
@@ -159,10 +146,7 @@ int become_srun(const RecoverArguments& arguments, const std::string& directory,
     words.push_back("--partition=" + partition);
   words.insert(words.end(), {"nodestage", "recover", arguments.job, directory});
   if (arguments.socket != k_socket_path) words.push_back("--socket=" + arguments.socket);
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const auto argv = exec_texts(words);
   ::execvp(argv[0], argv.data());
   return fault(std::string("srun cannot be started: ") + std::strerror(errno),
                "--node needs Slurm's srun; on the node itself, omit --node.");
@@ -252,13 +236,12 @@ int recover(const RecoverArguments& arguments) {
         return 0;
       });
   if (code) return *code;
-  if (!is_daemon_away(code.error())) return daemon_fault(code.error().text());
-  return no_daemon_here(code.error().text(),
-                        "Name the node that holds the results, or look for it on all: nodestage "
-                        "recover " +
-                            arguments.job +
-                            " DIR --node=NODE, or --all-nodes. The end of the job's output says "
-                            "which, and `nodestage held --all-nodes` lists all.");
+  return no_answer(code.error(),
+                   "Name the node that holds the results, or look for it on all: nodestage "
+                   "recover " +
+                       arguments.job +
+                       " DIR --node=NODE, or --all-nodes. The end of the job's output says "
+                       "which, and `nodestage held --all-nodes` lists all.");
 }
 
 }  // namespace nodestage

@@ -7,20 +7,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "cli/base/command_process.hpp"
 #include "cli/base/conversation.hpp"
-#include "cli/base/grid.hpp"
-#include "cli/base/signals.hpp"
-#include "cli/base/this_node.hpp"
+#include "cli/base/listing.hpp"
+#include "cli/base/slurm_job.hpp"
 #include "cli/pack/frame_writer.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "common/os/terminal.hpp"
+#include "common/talk/task_voice.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
@@ -31,6 +32,13 @@
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
+namespace {
+
+// Where the file that is made gets its name.
+struct OutputLocation {
+  Fd directory;
+  std::string name;
+};
 
 Result<OutputLocation> open_place(const std::string& output) {
   const std::size_t slash = output.rfind('/');
@@ -41,8 +49,10 @@ Result<OutputLocation> open_place(const std::string& output) {
   return OutputLocation{std::move(directory), output.substr(slash + 1)};  // npos + 1 is 0
 }
 
+// The temporary names of this process.
 PendingNames pack_names() { return {".nodestage-pack-" + std::to_string(::getpid()) + "-"}; }
 
+// Syncs the file and gives it its name.
 Status put_in_place(Fd file, const PendingName& pending, const OutputLocation& place,
                     Overwrite overwrite) {
   if (::fsync(file.get()) != 0) return system_error("cannot write the file");
@@ -54,11 +64,31 @@ Status put_in_place(Fd file, const PendingName& pending, const OutputLocation& p
   return {};
 }
 
-namespace {
-
 constexpr std::chrono::milliseconds k_poll{100};
 
-}  // namespace
+// PackWatch: what `nodestage pack` does on its own thread while others work: it shows their
+// progress, and handles signals.
+class PackWatch {
+ public:
+  // `name`: of what is packed. The signals are borrowed.
+  PackWatch(const std::string& name, Signals& signals);
+
+  // Waits for a short time. True: a signal came that ends all, which signal() returns from then on.
+  bool was_stopped();
+  [[nodiscard]] int signal() const { return signal_; }
+
+  // Shows `progress`, in which the reader or writer has set the bytes and the files.
+  void show(Progress progress);
+  void clear() { voice_.clear(); }
+  [[nodiscard]] std::uint64_t elapsed_ms() const;
+
+ private:
+  const std::string name_;
+  Signals& signals_;
+  TaskVoice voice_;
+  const Deadline begun_ = Clock::now();
+  int signal_ = 0;
+};
 
 PackWatch::PackWatch(const std::string& name, Signals& signals)
     : name_(printable(name)),
@@ -85,6 +115,8 @@ std::uint64_t PackWatch::elapsed_ms() const {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_).count());
 }
+
+}  // namespace
 
 TreeTotal::TreeTotal(int directory) {
   auto own = open_at(directory, ".", O_PATH | O_DIRECTORY);

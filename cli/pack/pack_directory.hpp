@@ -2,60 +2,17 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <thread>
 
-#include "cli/base/signals.hpp"
 #include "common/os/file.hpp"
-#include "common/result.hpp"
-#include "common/talk/task_voice.hpp"
 #include "daemon/worker/tree/out_links.hpp"
-#include "daemon/worker/tree/pending_file.hpp"
 
 namespace nodestage {
 
-// Where a file that `nodestage pack` makes gets its name.
+// Whether a file of that name may be there already.
 enum class Overwrite { refuse, replace };
-
-struct OutputLocation {
-  Fd directory;
-  std::string name;
-};
-
-Result<OutputLocation> open_place(const std::string& output);
-
-// The temporary names of this process.
-PendingNames pack_names();
-
-// Syncs the file and gives it its name.
-Status put_in_place(Fd file, const PendingName& pending, const OutputLocation& place,
-                    Overwrite overwrite);
-
-// PackWatch: what `nodestage pack` does on its own thread while others work: it shows their
-// progress, and handles signals.
-class PackWatch {
- public:
-  // `name`: of what is packed. The signals are borrowed.
-  PackWatch(const std::string& name, Signals& signals);
-
-  // Waits for a short time. True: a signal came that ends all, which signal() returns from then on.
-  bool was_stopped();
-  [[nodiscard]] int signal() const { return signal_; }
-
-  // Shows `progress`, in which the reader or writer has set the bytes and the files.
-  void show(Progress progress);
-  void clear() { voice_.clear(); }
-  [[nodiscard]] std::uint64_t elapsed_ms() const;
-
- private:
-  const std::string name_;
-  Signals& signals_;
-  TaskVoice voice_;
-  const Deadline begun_ = Clock::now();
-  int signal_ = 0;
-};
 
 // TreeTotal: counts the bytes of a tree while it is packed, in a thread of its own.
 class TreeTotal {

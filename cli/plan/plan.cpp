@@ -7,13 +7,13 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/base/conversation.hpp"
-#include "cli/base/this_node.hpp"
-#include "cli/plan/plan_item.hpp"
+#include "cli/base/slurm_job.hpp"
 #include "common/build_info.hpp"
-#include "common/os/cgroup_paths.hpp"
 #include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
 #include "common/request/submission.hpp"
 #include "common/settings/config.hpp"
 #include "common/text/human.hpp"
@@ -28,8 +28,20 @@ constexpr const char* k_advice =
     "Ask for a node with more local disk (--tmp=SIZE), stage less (include=, exclude=), or use the "
     "data where it is.";
 
-}  // namespace
+// PlanNode: the compute node that `nodestage plan` runs on: what staging would find there now.
+struct PlanNode {
+  std::string name;
+  Amount free;                         // of the file system of the job directories
+  std::uint64_t leave_free_bytes = 0;  // of these, what must stay free
+  std::uint64_t least_interval_s = 0;  // a shorter `every` is raised to it; 0: not known
+};
 
+// What this process may use of the node's memory, and how much of a job's memory can be data.
+struct MemoryHere {
+  std::uint64_t bytes = 0;
+  std::uint64_t share_percent = 75;
+};
+// `config`: the daemon's settings, if they can be read here.
 MemoryHere memory_here(const std::string& config) {
   MemoryHere here;
   here.bytes = memory_limit();
@@ -38,11 +50,13 @@ MemoryHere memory_here(const std::string& config) {
   return here;
 }
 
+// read.max_rate of the settings, in bytes a second; 0: none, or they cannot be read here.
 std::uint64_t read_rate_here(const std::string& config) {
   const auto settings = load_config(config);
   return settings ? settings->read.max_rate_bytes : 0;
 }
 
+// Reads the file `about` beside the daemon's socket. Returns nothing on a machine without a daemon.
 std::optional<PlanNode> this_plan_node(const std::string& socket) {
   const std::string path = socket.substr(0, socket.rfind('/') + 1) + "about";
   const auto text = read_file(AT_FDCWD, path, k_most_about);
@@ -53,6 +67,8 @@ std::optional<PlanNode> this_plan_node(const std::string& socket) {
                   about.least_interval_s};
 }
 
+// Returns why `need` does not fit on the node now, and what to do, in two lines; "" if it does.
+// What others are promised is not known here.
 std::string why_not_on(const PlanNode& node, const Amount& need) {
   const Amount available = node.free - Amount{node.leave_free_bytes, 0};
   if (fits(need, available)) return {};
@@ -64,21 +80,6 @@ std::string why_not_on(const PlanNode& node, const Amount& need) {
           : human_count(node.free.inodes) + " inodes free";
   return Error{0, "the data do not fit on this node now: " + node.name + " has " + left, k_advice}
       .text();
-}
-
-namespace {
-
-// Returns nothing if no daemon answers.
-std::optional<std::vector<CacheRow>> kept_rows(const std::string& socket) {
-  std::vector<CacheRow> rows;
-  const auto code = exchange(socket, CacheQuery{}, [&rows](const Message& message) {
-    const auto* row = std::get_if<CacheRow>(&message);
-    if (row != nullptr) rows.push_back(*row);
-    return row != nullptr ? std::nullopt
-                          : std::optional(std::holds_alternative<Accepted>(message) ? 0 : k_fault);
-  });
-  if (!code || *code != 0) return {};
-  return rows;
 }
 
 // What the daemon orders, as far as keys depend on it.
@@ -121,7 +122,8 @@ void find_kept(const std::string& request, const std::string& socket, const std:
       std::any_of(items.begin(), items.end(), [](const PlanItem& item) { return item.is_shared; });
   // As the daemon of a job's node gets it.
   const auto decoded = is_any ? decode_request(request) : Result(StageRequest());
-  const auto rows = is_any && decoded ? kept_rows(socket) : std::nullopt;
+  if (!is_any || !decoded) return;
+  const auto rows = ask_for_rows<CacheRow>(socket, CacheQuery{});
   if (!rows) return;
   const auto identities = identities_of(order_of(config), *decoded);
   for (std::size_t i = 0; i < std::min(identities.size(), items.size()); ++i) {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/plan/plan_item.hpp"
+#include "cli/plan/plan.hpp"
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"

@@ -1,5 +1,3 @@
-#include "cli/plan/plan_item.hpp"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "cli/plan/plan.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"

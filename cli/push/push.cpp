@@ -7,24 +7,28 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cli/base/command_process.hpp"
 #include "cli/base/conversation.hpp"
 #include "cli/base/private_directory.hpp"
-#include "cli/base/signals.hpp"
-#include "cli/base/this_node.hpp"
+#include "cli/base/slurm_job.hpp"
 #include "cli/base/worker_child.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "common/os/terminal.hpp"
 #include "common/request/request.hpp"
 #include "common/talk/summary.hpp"
-#include "common/text/did_you_mean.hpp"
+#include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
-#include "common/wire/space_claim.hpp"
+#include "common/text/parsing.hpp"
+#include "common/wire/status_file.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr std::chrono::milliseconds k_push_turn{100};
+// What follows the lines of outputs that are not all delivered.
+constexpr const char* k_not_all_delivered =
+    "not everything is in its target now: what is left is delivered by the next push, or when the "
+    "job ends";
 constexpr const char* k_has_ended = "the command has exited: `nodestage run` delivers what is left";
 
 // Refuses a name that is no source of the request.
@@ -102,8 +106,8 @@ int leave_behind(const std::function<int()>& push) {
                : fault("cannot deliver in the background: " + child.error().text(), "Try again.");
 }
 
-}  // namespace
-
+// `nodestage push` inside of `nodestage run`, which has no daemon: this process starts the worker.
+// Waits for its turn in the PushDirectory at `place`, and pushes.
 int push_in_run(const std::string& place, const PushArguments& arguments, TaskVoice& voice) {
   const auto opened = PushDirectory::open(place);
   if (!opened)
@@ -120,8 +124,6 @@ int push_in_run(const std::string& place, const PushArguments& arguments, TaskVo
   };
   return arguments.no_wait ? leave_behind(push) : push();
 }
-
-namespace {
 
 constexpr const char* k_what_a_source_is =
     "SOURCE is written as in --stage-out, or is that path below $SLURM_TMPDIR. Without one, all "

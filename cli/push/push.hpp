@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "common/talk/task_voice.hpp"
-
 namespace nodestage {
 
 struct PushArguments {
@@ -18,17 +16,6 @@ struct PushArguments {
 // for); k_fault: it is not, or no answer; k_wrong_usage. Inside of `nodestage run`, also 128 + n if
 // signal n stopped it.
 int push_outputs(PushArguments arguments);
-
-// `nodestage push` inside of `nodestage run`, which has no daemon: this process starts the worker.
-
-// Waits for its turn in the PushDirectory at `place`, and pushes. The exit code is that of
-// push_outputs.
-int push_in_run(const std::string& place, const PushArguments& arguments, TaskVoice& voice);
-
-// What follows the lines of outputs that are not all delivered.
-inline constexpr const char* k_not_all_delivered =
-    "not everything is in its target now: what is left is delivered by the next push, or when the "
-    "job ends";
 
 // The source of --stage-out that a user means by `name`, which can also be a path below
 // `job_directory`, end in '/', and begin with "./".

@@ -1,9 +1,7 @@
-#include "cli/report/report_page.hpp"
-
 #include <string_view>
 
+#include "cli/report/report.hpp"
 #include "cli/report/report_html.hpp"
-#include "cli/report/report_table.hpp"
 #include "common/build_info.hpp"
 #include "common/text/human.hpp"
 

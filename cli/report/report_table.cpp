@@ -1,14 +1,13 @@
-#include "cli/report/report_table.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <set>
 
-#include "cli/base/grid.hpp"
+#include "cli/base/listing.hpp"
+#include "cli/report/report.hpp"
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
-#include "common/wire/job_state.hpp"
+#include "common/wire/node_report.hpp"
 
 namespace nodestage {
 namespace {

@@ -1,5 +1,3 @@
-#include "cli/run/kept_results.hpp"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,9 +10,10 @@
 #include <vector>
 
 #include "cli/base/private_directory.hpp"
-#include "cli/base/this_node.hpp"
+#include "cli/base/slurm_job.hpp"
+#include "cli/run/run.hpp"
+#include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "common/os/wall_clock.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/out/deliver_output.hpp"

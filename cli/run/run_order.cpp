@@ -1,5 +1,3 @@
-#include "cli/run/run_order.hpp"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -11,8 +9,9 @@
 #include <cstring>
 #include <string_view>
 
-#include "cli/base/this_node.hpp"
+#include "cli/base/slurm_job.hpp"
 #include "cli/base/worker_child.hpp"
+#include "cli/run/run.hpp"
 #include "common/os/file.hpp"
 #include "common/talk/summary.hpp"
 #include "common/text/glob_text.hpp"

@@ -10,11 +10,9 @@
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/slurm_job.hpp"
-#include "cli/base/this_node.hpp"
-#include "cli/status/status_nodes.hpp"
-#include "cli/status/status_table.hpp"
+#include "cli/base/verbs.hpp"
 #include "common/os/file.hpp"
-#include "common/os/terminal.hpp"
+#include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 

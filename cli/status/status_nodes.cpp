@@ -1,5 +1,3 @@
-#include "cli/status/status_nodes.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,11 +7,12 @@
 #include <span>
 
 #include "cli/base/conversation.hpp"
+#include "cli/status/status.hpp"
 #include "common/build_info.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/text/human.hpp"
 #include "common/text/json_fields.hpp"
-#include "common/wire/job_state.hpp"
+#include "common/wire/node_report.hpp"
 
 namespace nodestage {
 namespace {
@@ -252,10 +251,6 @@ namespace {
 constexpr std::size_t k_all_bytes = std::size_t{64} << 20;
 constexpr std::size_t k_least_status_bytes = std::size_t{64} << 10;
 
-std::string why_no_answer(const ProgramEnd& end) {
-  return why_srun_failed(end, k_program_limit, 300);
-}
-
 }  // namespace
 
 std::vector<std::string> step_environment() {
@@ -297,7 +292,7 @@ void add_answer(StatusReport& report, const std::string& node, const SlurmJob& j
   } else if (end.code == k_no_such_job) {
     report.faults.push_back({node, "nodestaged on this node does not know the job"});
   } else {
-    report.faults.push_back({node, why_no_answer(end)});
+    report.faults.push_back({node, why_srun_failed(end, k_program_limit, 300)});
   }
 }
 

@@ -1,5 +1,3 @@
-#include "cli/status/status_table.hpp"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,13 +7,14 @@
 #include <map>
 #include <set>
 
-#include "cli/base/grid.hpp"
+#include "cli/base/listing.hpp"
+#include "cli/status/status.hpp"
 #include "common/os/file.hpp"
-#include "common/os/terminal.hpp"
+#include "common/os/mounts.hpp"
 #include "common/talk/summary.hpp"
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
-#include "common/wire/job_state.hpp"
+#include "common/wire/node_report.hpp"
 
 namespace nodestage {
 namespace {
@@ -102,8 +101,7 @@ Result<std::string> read_output_end(const std::string& path, std::uint32_t owner
 std::vector<std::string> lines_of_nodestage(std::string_view output) {
   std::vector<std::string> lines;
   while (!output.empty()) {
-    std::string_view line = output.substr(0, output.find('\n'));
-    output.remove_prefix(std::min(line.size() + 1, output.size()));
+    std::string_view line = take_field(output, '\n');
     if (!line.starts_with(k_line_start)) continue;
     line.remove_prefix(k_line_start.size());
     lines.push_back(printable(line));

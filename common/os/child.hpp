@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -115,5 +116,13 @@ inline constexpr std::chrono::seconds k_ask_patience{3};
 // this one and is not its child. `question` must not throw, nor use threads of this process.
 std::optional<std::string> ask_apart(std::chrono::milliseconds limit,
                                      const std::function<std::string()>& question);
+
+// Returns the name of this host's boot, the kernel's random identifier: no two hosts have the same,
+// and a reboot changes it. "" if it cannot be read.
+std::string boot_id();
+
+// Returns when a process started, which distinguishes it from a later one with the same pid: clock
+// ticks since boot, from /proc/PID/stat; 0 if there is no such process.
+std::uint64_t start_ticks_of(const std::string& pid);
 
 }  // namespace nodestage

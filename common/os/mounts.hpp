@@ -1,6 +1,9 @@
-// Finds the mount that an open file is on, and what mounts there are.
+// What is mounted where: the mount that an open file is on, all mounts, and the cgroups of
+// processes as directories. Formats: proc(5) for mountinfo, cgroups(7).
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,5 +43,39 @@ std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view num
 
 // Takes what is before the next `end`, and that with it.
 std::string_view take_field(std::string_view& text, char end);
+
+// The cgroups of processes, as directories. Formats: proc(5) for mountinfo, cgroups(7).
+
+// What the names of the cgroups of nodestage's workers begin with.
+inline constexpr std::string_view k_worker_cgroup = "nodestage-worker-";
+
+// A hierarchy: where it is mounted, and which of its cgroups is mounted there.
+struct CgroupMount {
+  std::string point;
+  std::string root;
+};
+
+// Controller ("" for version 2) → its hierarchy. `proc` is /proc, except in tests.
+Result<std::map<std::string, CgroupMount>> cgroup_mounts(const std::string& proc);
+
+// Controller → the process's cgroup in its hierarchy. `text` is the process's /proc/PID/cgroup.
+std::map<std::string, std::string> cgroups_in(const std::string& text);
+
+// The directory of a cgroup, or "" if it lies outside of what is mounted.
+std::string directory_of(const CgroupMount& mount, const std::string& cgroup);
+
+// The directory of the cgroup that a process's memory is charged to; "" if none is mounted.
+// `text` is the process's /proc/PID/cgroup.
+std::string memory_directory_of(const std::map<std::string, CgroupMount>& mounts,
+                                const std::string& text);
+
+// How much memory a process may use.
+
+// The smallest limit of the calling process's memory cgroup and of those around it; the node's
+// memory if none is smaller. In bytes. `proc` is /proc, except in tests.
+std::uint64_t memory_limit(const std::string& proc = "/proc");
+
+// The limit of one cgroup and of those around it, up to the mount point; ~0: none.
+std::uint64_t memory_limit_of(std::string directory);
 
 }  // namespace nodestage

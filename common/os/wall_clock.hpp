@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <string>
 #include <thread>
 
 namespace nodestage {
@@ -50,16 +49,5 @@ inline std::uint64_t pass_file_time() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return now;
 }
-
-// The name of this host's boot.
-
-// Returns the kernel's random identifier: no two hosts have the same, and a reboot changes it. ""
-// if it cannot be read.
-std::string boot_id();
-
-// Reads when a process started, which distinguishes it from a later one with the same pid.
-
-// Returns clock ticks since boot, from /proc/PID/stat; 0 if there is no such process.
-std::uint64_t start_ticks_of(const std::string& pid);
 
 }  // namespace nodestage

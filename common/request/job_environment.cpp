@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 namespace nodestage {
 namespace {
@@ -114,16 +115,22 @@ void leave_venv() {
 }
 
 void leave_cache() {
-  const auto changes = cache_removal_of([](const char* name) {
+  change_environment(cache_removal_of([](const char* name) {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
-  });
-  for (const auto& [name, value] : changes) {
-    if (value)
-      ::setenv(name.c_str(), value->c_str(), 1);
-    else
-      ::unsetenv(name.c_str());
+  }));
+}
+
+// Removes the variables of this process whose names are chosen.
+template <typename IsChosen>
+void unset_all(IsChosen is_chosen) {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view variable(*entry);
+    const std::string_view name = variable.substr(0, variable.find('='));
+    if (is_chosen(name)) names.emplace_back(name);
   }
+  for (const auto& name : names) ::unsetenv(name.c_str());
 }
 
 // "" if `assignment` ("NAME=") is not in the list, or its value is not an absolute path.
@@ -149,13 +156,16 @@ void leave_staged_job() {
   if (std::getenv("NODESTAGE_JOBID") == nullptr && std::getenv("NODESTAGE_RUN") == nullptr) return;
   leave_venv();
   leave_cache();
-  std::vector<std::string> names;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view variable(*entry);
-    const std::string_view name = variable.substr(0, variable.find('='));
-    if (is_of_a_staged_job(name)) names.emplace_back(name);
+  unset_all(is_of_a_staged_job);
+}
+
+void change_environment(const std::vector<VariableChange>& changes) {
+  for (const auto& [name, value] : changes) {
+    if (value)
+      ::setenv(name.c_str(), value->c_str(), 1);
+    else
+      ::unsetenv(name.c_str());
   }
-  for (const auto& name : names) ::unsetenv(name.c_str());
 }
 
 std::string settable_name(const std::string& variable) {
@@ -211,6 +221,33 @@ std::vector<VariableChange> cache_removal_of(const VariableLookup& value_of) {
     changes.push_back({name, rest.empty() ? std::nullopt : std::optional(std::move(rest))});
   }
   return changes;
+}
+
+namespace {
+
+constexpr std::string_view k_option_prefix = "_SLURM_SPANK_OPTION_nodestage_";
+
+// Returns whether an inner submission must not inherit this variable.
+bool is_inherited_option(std::string_view name, SubmitFor what) {
+  const bool reimported = name.starts_with("SLURM_SPANK_");
+  if (reimported) name.remove_prefix(std::string_view("SLURM_SPANK_").size());
+  if (!name.starts_with(k_option_prefix)) return false;
+  if (what == SubmitFor::allocation) return true;
+  return reimported && !name.ends_with("_stage_wait");
+}
+
+bool is_inherited_request(std::string_view name, SubmitFor what) {
+  if (what == SubmitFor::step) return false;
+  return name == "SLURM_SPANK_NODESTAGE_SPEC" || name == "SPANK_NODESTAGE_SPEC";
+}
+
+}  // namespace
+
+void drop_inherited_variables(SubmitFor what) {
+  if (what == SubmitFor::allocation) leave_staged_job();
+  unset_all([what](std::string_view name) {
+    return is_inherited_option(name, what) || is_inherited_request(name, what);
+  });
 }
 
 }  // namespace nodestage

@@ -12,14 +12,14 @@
 #include <variant>
 #include <vector>
 
-#include "common/members.hpp"
+#include "common/reflection.hpp"
 #include "common/result.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {
 
 // OptionKey: the row of one key of an option, such as strip= of --stage-dataset. The
-// tables are below. Parsing and its messages (option_parts.hpp), the request's JSON (request.hpp),
+// tables are below. Parsing and its messages (option_text.hpp), the request's JSON (request.hpp),
 // the keys of shared datasets (daemon/worker/share/dataset_key.hpp) and the shells' completion
 // (conf/completion) are made from the rows. Tests compare the manual and the cheat sheet with them.
 
@@ -154,7 +154,7 @@ struct DatasetItem {
   bool optional = false;          // its failure does not fail the job
   bool async = false;             // the job does not wait for it
   TarEnd eof = TarEnd::required;  // the blocks of zeros after a tar's last member
-  bool shared = false;            // read-only, and kept for further jobs (wire/shared_item.hpp)
+  bool shared = false;            // read-only, and kept for further jobs (worker_order.hpp)
   unsigned newest = 0;            // how many of the newest entries to take; 0: all
   Links links = Links::keep;      // of a directory: those that lead out of it
   unsigned limit_files = 0;       // with more files, its staging fails; 0: any number

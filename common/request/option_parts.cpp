@@ -1,5 +1,3 @@
-#include "common/request/option_parts.hpp"
-
 #include <pwd.h>
 
 #include <algorithm>
@@ -8,7 +6,7 @@
 
 #include "common/os/wall_clock.hpp"
 #include "common/request/job_environment.hpp"
-#include "common/text/did_you_mean.hpp"
+#include "common/request/option_text.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"

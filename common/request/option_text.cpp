@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "common/request/job_environment.hpp"
-#include "common/request/option_parts.hpp"
 #include "common/text/archive_names.hpp"
-#include "common/text/did_you_mean.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {

@@ -8,7 +8,7 @@
 #include "common/request/destinations.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/text/archive_names.hpp"
-#include "common/text/hex_digits.hpp"
+#include "common/text/encodings.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {

@@ -28,7 +28,7 @@
 
 #include "common/request/option_items.hpp"
 #include "common/result.hpp"
-#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
 
 namespace nodestage {
 

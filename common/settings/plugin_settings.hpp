@@ -36,4 +36,10 @@ std::chrono::seconds epilog_wait_of(const PluginSettings& settings, bool powers_
 
 PluginSettings parse_settings(std::span<char* const> arguments);
 
+// Whether this process's user may use the options, by the arguments of the plugin's line. For a
+// pilot: the daemon decides by its own settings, whatever this says.
+
+// Asks the name service, as sbatch has done. Root may: the daemon sees the job's user.
+bool is_allowed(const PluginSettings& settings);
+
 }  // namespace nodestage

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
@@ -238,6 +239,33 @@ void TaskVoice::progress(const Progress& progress) {
   using std::chrono::milliseconds;
   next_line_ =
       now + pause_of_lines(interval_, std::chrono::duration_cast<milliseconds>(now - begun_));
+}
+
+namespace {
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : value;
+}
+
+}  // namespace
+
+bool obeys_escapes(int fd, std::string_view type) { return ::isatty(fd) == 1 && type != "dumb"; }
+
+bool obeys_escapes(int fd) { return obeys_escapes(fd, variable("TERM")); }
+
+bool shows_colour() { return obeys_escapes(STDOUT_FILENO) && variable("NO_COLOR").empty(); }
+
+std::string inked(const std::string& text, Ink ink) {
+  switch (ink) {
+    case Ink::red:
+      return "\x1b[31m" + text + "\x1b[0m";
+    case Ink::yellow:
+      return "\x1b[33m" + text + "\x1b[0m";
+    case Ink::plain:
+      break;
+  }
+  return text;
 }
 
 }  // namespace nodestage

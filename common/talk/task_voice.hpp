@@ -75,7 +75,7 @@ bool is_progress(std::string_view line);
 enum class Speech { silent, results, aloud };
 
 // Writes "nodestage: NODE: ..." lines to a borrowed descriptor. With `moves_lines`, for a terminal
-// that obeys escape codes (common/os/terminal.hpp), progress is one line that is redrawn, and
+// that obeys escape codes, progress is one line that is redrawn, and
 // cleared before other text and at the end; else it is one line per `interval`, and less often as
 // it lasts. Text is made printable here. A failed write is ignored, since the job's output is the
 // user's concern.
@@ -117,5 +117,18 @@ class TaskVoice {
   ProgressPrinter printer_;
   Listener listener_ = nullptr;
 };
+
+// Finds out whether a descriptor's reader interprets escape codes and colors.
+
+// Returns whether `fd` is a terminal that can move its cursor, as TERM=dumb cannot.
+bool obeys_escapes(int fd, std::string_view type);
+// Does the same, with this process's TERM.
+bool obeys_escapes(int fd);
+
+// Returns whether to color: stdout is a terminal, and NO_COLOR (no-color.org) is not set.
+bool shows_colour();
+
+enum class Ink { plain, red, yellow };
+std::string inked(const std::string& text, Ink ink);
 
 }  // namespace nodestage

@@ -14,8 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/enum_range.hpp"
+#include "common/reflection.hpp"
 #include "common/result.hpp"
+#include "common/text/encodings.hpp"
 
 namespace nodestage {
 
@@ -26,12 +27,6 @@ struct ByteTexts : std::vector<std::string> {
   ByteTexts(std::vector<std::string> texts)  // NOLINT: it says no more than they do
       : std::vector<std::string>(std::move(texts)) {}
 };
-
-// User names, job names and paths can be any bytes, but JSON needs UTF-8: reads each byte as
-// Latin-1, so that the round trip gives the same bytes.
-std::string latin1_to_utf8(std::string_view bytes);
-// `text` must be a result of latin1_to_utf8().
-std::string utf8_to_latin1(std::string_view text);
 
 // Converts values of our own JSON documents (orders, journal entries, reports) to C++ values and
 // back: one form for each type.

@@ -1,11 +1,13 @@
-// Parses parts of a text: numbers, and words between blanks.
+// Parses parts of a text: numbers, times, and words, and suggests a word for one that is not known.
 #pragma once
 
 #include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -73,5 +75,16 @@ inline std::vector<std::string_view> texts_of(std::span<const Word> words) {
   for (const Word& word : words) texts.emplace_back(word.text);
   return texts;
 }
+
+// Suggests a word for one that is not known.
+
+// The index of the word of `known` that has the nearest spelling to `word`, or starts with it;
+// nothing if none is near. Both are in lower case.
+std::optional<std::size_t> nearest_word(std::string_view word,
+                                        const std::vector<std::string_view>& known);
+
+// Returns " (did you mean 'strip'?)" for "stirp": names the word of `known` that has the nearest
+// spelling, ignoring case, or starts with `word`. "" if none is near.
+std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& known);
 
 }  // namespace nodestage

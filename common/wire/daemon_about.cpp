@@ -1,8 +1,8 @@
 #include "common/wire/daemon_about.hpp"
 
-#include <algorithm>
 #include <utility>
 
+#include "common/os/mounts.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {
@@ -70,8 +70,7 @@ std::string encode_about(const DaemonAbout& about) {
 DaemonAbout decode_about(std::string_view text) {
   DaemonAbout about;
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::string_view line = take_field(text, '\n');
     const std::size_t equals = line.find('=');
     if (equals != std::string_view::npos) {
       set(about, line.substr(0, equals), line.substr(equals + 1));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "common/members.hpp"
+#include "common/reflection.hpp"
 #include "common/wire/wire.hpp"
 
 namespace nodestage {

@@ -231,7 +231,7 @@ struct StatusRow {             // field order on the wire:
   std::uint32_t uid = 0;       // u32
   std::string user;            // text
   std::string node;            // text
-  std::string state;           // text, of a JobState (common/wire/job_state.hpp)
+  std::string state;           // text, of a JobState (common/wire/node_report.hpp)
   std::uint64_t begun_at = 0;  // u64, seconds since 1970; 0: not known
   std::string cause;           // text, of a failure; can have several lines
   std::string others;          // text, what it waits for: here, and which nodes are not ready

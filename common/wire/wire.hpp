@@ -22,7 +22,7 @@
 #include <variant>
 #include <vector>
 
-#include "common/enum_range.hpp"
+#include "common/reflection.hpp"
 #include "common/result.hpp"
 
 namespace nodestage {

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "common/enum_range.hpp"
+#include "common/reflection.hpp"
 #include "common/result.hpp"
 #include "common/text/json_fields.hpp"
 #include "common/text/parsing.hpp"
@@ -193,7 +193,7 @@ inline constexpr int k_worker_directory_fd = 6;  // the job directory (for `remo
 // 8 bytes, native u64: bytes per second that this worker may read from sources or, for `push` and
 // `stage_out`, write to targets; 0: unlimited. The worker reads it again (pread) every second.
 inline constexpr int k_worker_rate_fd = 7;
-// SpaceAnswer (common/wire/space_claim.hpp); if it is not a regular file, the worker admits itself.
+// SpaceAnswer (common/wire/status_file.hpp); if it is not a regular file, the worker admits itself.
 // For `relay`: RelayPlan (common/wire/peer_note.hpp).
 inline constexpr int k_worker_answer_fd = 8;
 // For `push` and `stage_out`: what was delivered while the job ran

@@ -1,16 +1,20 @@
 // Channel: nodestage-peer's end of the packets to and from nodestaged
-// (common/wire/peer_channel.hpp). Never blocks. One thread. Faults of sending are not reported; the
+// (common/wire/peer_note.hpp). Never blocks. One thread. Faults of sending are not reported; the
 // end of the channel is.
 #pragma once
 
+#include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/thread_pool.hpp>
 #include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "common/os/file.hpp"
-#include "common/wire/peer_channel.hpp"
+#include "common/wire/peer_note.hpp"
 
 namespace nodestage {
 
@@ -53,6 +57,39 @@ class Channel {
   OnEnd on_end_;
   std::string packet_;
   std::deque<Unsent> unsent_;
+};
+
+// Background: a few threads for calls that block (munged, the resolver). Results are handed back in
+// the io_context's thread; a job must not touch anything else.
+
+inline constexpr std::size_t k_background_threads = 4;
+
+// Must be destroyed before the io_context. The destructor drops jobs that have not started and
+// waits for those that have.
+class Background {
+ public:
+  explicit Background(asio::io_context& io) : io_(io), threads_(k_background_threads) {}
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+  ~Background() {
+    threads_.stop();
+    threads_.join();
+  }
+
+  // Runs job() in a thread, then done(result) in the io_context. The caller bounds their number.
+  template <typename Job, typename Done>
+  void run(Job job, Done done) {
+    asio::post(threads_, [&io = io_, job = std::move(job), done = std::move(done)]() mutable {
+      auto result = job();
+      asio::post(io, [done = std::move(done), result = std::move(result)]() mutable {
+        done(std::move(result));
+      });
+    });
+  }
+
+ private:
+  asio::io_context& io_;
+  asio::thread_pool threads_;
 };
 
 }  // namespace nodestage

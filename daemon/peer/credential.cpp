@@ -8,7 +8,6 @@
 
 #include "common/os/wall_clock.hpp"
 #include "common/text/human.hpp"
-#include "common/wire/peer_channel.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/wire.hpp"
 

@@ -19,7 +19,7 @@ using OpenCredential = std::function<Result<std::string>(const std::string& cred
 OpenCredential munge_opener(const std::string& socket = {});
 
 // Returns an opener that asks the daemon's signer, which alone has the key of the cluster, over
-// this end of the pair k_signer_fd (common/wire/peer_channel.hpp).
+// this end of the pair k_signer_fd (common/wire/peer_note.hpp).
 OpenCredential signer_opener(Fd signer);
 
 // Returns one that passes each kind of credential to its opener.

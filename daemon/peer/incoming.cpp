@@ -9,7 +9,7 @@
 #include <chrono>
 #include <string_view>
 
-#include "common/wire/peer_channel.hpp"
+#include "common/wire/peer_note.hpp"
 #include "common/wire/wire.hpp"
 
 namespace nodestage {

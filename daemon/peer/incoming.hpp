@@ -23,7 +23,6 @@
 
 #include "common/result.hpp"
 #include "daemon/peer/addresses.hpp"
-#include "daemon/peer/background.hpp"
 #include "daemon/peer/channel.hpp"
 #include "daemon/peer/credential.hpp"
 

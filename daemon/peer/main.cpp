@@ -1,7 +1,7 @@
 // nodestage-peer: carries the notes of this node's daemon to other nodes, and theirs to it.
 //
 // Inherits from nodestaged the uid and gid of the user `nodestage`, no capability, and descriptor
-// 3 and 4, its ends of the channels to it and to its signer (common/wire/peer_channel.hpp);
+// 3 and 4, its ends of the channels to it and to its signer (common/wire/peer_note.hpp);
 // descriptor 2 is the daemon's log. Verifies that no uid is 0 and that descriptors 3 and 4 are such
 // sockets. Serves any host that connects to its TCP port, but passes on only what root of a host
 // with the cluster's key made for it.

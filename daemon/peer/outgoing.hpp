@@ -10,9 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "common/wire/peer_channel.hpp"
+#include "common/wire/peer_note.hpp"
 #include "daemon/peer/addresses.hpp"
-#include "daemon/peer/background.hpp"
 #include "daemon/peer/channel.hpp"
 
 namespace nodestage {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "common/os/wall_clock.hpp"
-#include "common/wire/peer_channel.hpp"
+#include "common/wire/peer_note.hpp"
 #include "common/wire/wire.hpp"
 #include "daemon/peer/addresses.hpp"
 #include "daemon/peer/credential.hpp"

@@ -2,11 +2,8 @@
 // controls: it is refused, or shown. The first byte tells which command.
 #include <vector>
 
-#include "cli/report/report_nodes.hpp"
-#include "cli/report/report_page.hpp"
-#include "cli/report/report_table.hpp"
-#include "cli/status/status_nodes.hpp"
-#include "cli/status/status_table.hpp"
+#include "cli/report/report.hpp"
+#include "cli/status/status.hpp"
 #include "input.hpp"
 
 using namespace nodestage;

@@ -1,7 +1,6 @@
 // Packets from anybody on the node or in the network: they are refused, or read as what they say.
 // The first byte tells which reader.
 #include "common/wire/node_report.hpp"
-#include "common/wire/peer_channel.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/worker_order.hpp"

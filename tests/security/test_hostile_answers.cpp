@@ -6,10 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cli/report/report_nodes.hpp"
-#include "cli/report/report_page.hpp"
-#include "cli/report/report_table.hpp"
-#include "cli/status/status_nodes.hpp"
+#include "cli/report/report.hpp"
+#include "cli/status/status.hpp"
 #include "status_sample.hpp"
 
 using namespace nodestage;

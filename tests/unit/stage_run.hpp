@@ -22,7 +22,6 @@
 
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"
-#include "common/wire/space_claim.hpp"
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/share/compare_tree.hpp"

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "plugin/allowed_users.hpp"
+#include "common/settings/plugin_settings.hpp"
 
 using namespace nodestage;
 

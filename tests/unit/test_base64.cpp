@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/text/hex_digits.hpp"
+#include "common/text/encodings.hpp"
 
 using namespace nodestage;
 

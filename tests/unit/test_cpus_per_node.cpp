@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "plugin/cpus_per_node.hpp"
+#include "common/slurm/slurm_text.hpp"
 
 using namespace nodestage;
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "cli/base/private_directory.hpp"
-#include "cli/base/this_node.hpp"
-#include "cli/run/kept_results.hpp"
+#include "cli/base/slurm_job.hpp"
+#include "cli/run/run.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"

@@ -6,7 +6,7 @@
 
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "plugin/started_task.hpp"
+#include "plugin/stage_wait.hpp"
 
 using namespace nodestage;
 

@@ -5,9 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/doctor/node_checks.hpp"
+#include "cli/doctor/checks.hpp"
 #include "cli/doctor/plugstack.hpp"
-#include "cli/doctor/slurm_checks.hpp"
 #include "cli/doctor/version_text.hpp"
 #include "common/os/file.hpp"
 #include "common/wire/job_state.hpp"

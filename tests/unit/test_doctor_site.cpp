@@ -5,8 +5,8 @@
 
 #include <fstream>
 
+#include "cli/doctor/checks.hpp"
 #include "cli/doctor/plugstack.hpp"
-#include "cli/doctor/slurm_checks.hpp"
 #include "cli/doctor/version_text.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/run/kept_results.hpp"
+#include "cli/run/run.hpp"
 #include "common/os/file.hpp"
 #include "scratch.hpp"
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "common/text/hex_digits.hpp"
+#include "common/text/encodings.hpp"
 #include "daemon/root/nodes/key_credentials.hpp"
 #include "hex.hpp"
 #include "scratch.hpp"

@@ -14,9 +14,9 @@
 #include <fstream>
 #include <functional>
 
-#include "common/os/cgroup_paths.hpp"
 #include "common/os/file.hpp"
-#include "plugin/left_writers.hpp"
+#include "common/os/mounts.hpp"
+#include "plugin/left_behind.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/os/cgroup_paths.hpp"
+#include "common/os/mounts.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

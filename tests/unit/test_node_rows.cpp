@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
+#include "cli/base/listing.hpp"
 #include "cli/base/node_jobs.hpp"
-#include "cli/base/node_rows.hpp"
-#include "common/text/hex_digits.hpp"
+#include "common/text/encodings.hpp"
 
 using namespace nodestage;
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/wire/peer_channel.hpp"
+#include "common/wire/peer_note.hpp"
 #include "hex.hpp"
 
 using namespace nodestage;

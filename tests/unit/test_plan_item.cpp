@@ -8,7 +8,6 @@
 
 #include "cli/base/conversation.hpp"
 #include "cli/plan/plan.hpp"
-#include "cli/plan/plan_item.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 

@@ -5,8 +5,7 @@
 #include <sys/xattr.h>
 
 #include "common/os/file.hpp"
-#include "common/os/local_user.hpp"
-#include "common/os/posix_acl.hpp"
+#include "common/os/permissions.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <fstream>
 
-#include "cli/run/run_order.hpp"
+#include "cli/run/run.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

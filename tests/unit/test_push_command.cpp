@@ -11,7 +11,7 @@
 #include "cli/base/private_directory.hpp"
 #include "cli/base/worker_child.hpp"
 #include "cli/push/push.hpp"
-#include "cli/run/run_order.hpp"
+#include "cli/run/run.hpp"
 #include "common/os/file.hpp"
 #include "fake_daemon.hpp"
 #include "scratch.hpp"

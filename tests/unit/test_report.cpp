@@ -3,8 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/report/report_page.hpp"
-#include "cli/report/report_table.hpp"
+#include "cli/report/report.hpp"
 #include "tests/unit/sizes.hpp"
 #include "texts.hpp"
 

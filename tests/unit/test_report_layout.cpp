@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/report_page.hpp"
+#include "cli/report/report.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;

@@ -5,7 +5,7 @@
 
 #include "cli/base/node_jobs.hpp"
 #include "cli/base/slurm_job.hpp"
-#include "cli/report/report_nodes.hpp"
+#include "cli/report/report.hpp"
 #include "common/build_info.hpp"
 #include "texts.hpp"
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/base/request_texts.hpp"
+#include "cli/base/conversation.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 

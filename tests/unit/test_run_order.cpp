@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/run/run_order.hpp"
+#include "cli/run/run.hpp"
 
 using namespace nodestage;
 

@@ -10,7 +10,7 @@
 
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "common/wire/peer_channel.hpp"
+#include "common/wire/peer_note.hpp"
 #include "common/wire/wire.hpp"
 #include "daemon/root/nodes/signer.hpp"
 #include "scratch.hpp"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/slurm/slurm_conf_file.hpp"
+#include "common/slurm/slurm_text.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "common/os/child.hpp"
-#include "plugin/started_task.hpp"
+#include "plugin/stage_wait.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

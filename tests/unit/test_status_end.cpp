@@ -7,7 +7,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "cli/status/status_table.hpp"
+#include "cli/status/status.hpp"
 #include "common/os/file.hpp"
 #include "common/talk/summary.hpp"
 #include "scratch.hpp"

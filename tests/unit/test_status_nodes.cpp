@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "cli/status/status_nodes.hpp"
+#include "cli/status/status.hpp"
 #include "common/build_info.hpp"
 #include "common/request/job_environment.hpp"
 #include "status_sample.hpp"

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/status/status_nodes.hpp"
-#include "common/wire/job_state.hpp"
+#include "cli/status/status.hpp"
+#include "common/wire/node_report.hpp"
 #include "status_sample.hpp"
 
 using namespace nodestage;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "cli/status/status_table.hpp"
+#include "cli/status/status.hpp"
 #include "status_sample.hpp"
 #include "texts.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/submit_environment.hpp"
+#include "common/request/job_environment.hpp"
 
 using namespace nodestage;
 

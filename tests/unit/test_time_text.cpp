@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "cli/base/grid.hpp"
+#include "cli/base/listing.hpp"
 
 using namespace nodestage;
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "common/text/utf16.hpp"
+#include "common/text/encodings.hpp"
 
 using namespace nodestage;
 

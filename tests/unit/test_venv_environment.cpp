@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "common/request/job_environment.hpp"
-#include "plugin/submit_environment.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;

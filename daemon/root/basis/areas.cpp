@@ -15,7 +15,7 @@
 #include <random>
 
 #include "common/os/file.hpp"
-#include "common/os/posix_acl.hpp"
+#include "common/os/permissions.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {

@@ -3,7 +3,7 @@
 //   ROOT/<name>                  the job directory, 0700, the user's   (ROOT/<name> is tmpdir.path)
 //   ROOT/.nodestage/             0700, root's
 //     status/<job>.<restart>.<task>   what workers report (common/wire/status_file.hpp)
-//     status/<job>.<restart>.answer   the daemon's answers to them (common/wire/space_claim.hpp)
+//     status/<job>.<restart>.answer   the daemon's answers to them (common/wire/status_file.hpp)
 //     status/<job>.<restart>.delivered   their list of deliveries (k_worker_delivered_fd)
 //     status/<job>.<restart>.plan     for the relay worker (common/wire/peer_note.hpp)
 //     trash/<uid>.<gid>.<n>           trees that wait for removal

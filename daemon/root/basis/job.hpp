@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "common/wire/job_state.hpp"
 #include "common/wire/node_report.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/protocol.hpp"

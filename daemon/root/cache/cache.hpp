@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "common/os/local_user.hpp"
+#include "common/os/permissions.hpp"
 #include "common/settings/config.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/protocol.hpp"
-#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache_area.hpp"
 #include "daemon/root/metrics/metrics.hpp"

@@ -11,10 +11,11 @@
 #include <array>
 #include <set>
 
+#include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "common/os/posix_acl.hpp"
+#include "common/os/permissions.hpp"
 #include "common/os/wall_clock.hpp"
-#include "common/text/hex_digits.hpp"
+#include "common/text/encodings.hpp"
 #include "common/text/json_fields.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"

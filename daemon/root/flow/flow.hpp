@@ -4,7 +4,7 @@
 // the same table. Nothing here does anything: every function depends on its arguments only.
 #pragma once
 
-#include "common/enum_range.hpp"
+#include "common/reflection.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/job.hpp"
 

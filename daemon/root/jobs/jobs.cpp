@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/text/glob_text.hpp"
-#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 

@@ -17,8 +17,8 @@
 
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "common/slurm/slurm_conf_file.hpp"
-#include "common/text/hex_digits.hpp"
+#include "common/slurm/slurm_text.hpp"
+#include "common/text/encodings.hpp"
 #include "common/wire/hkdf.hpp"
 #include "common/wire/wire.hpp"
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "common/wire/peer_channel.hpp"
+#include "common/wire/peer_note.hpp"
 
 namespace nodestage {
 

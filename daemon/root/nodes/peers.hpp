@@ -22,7 +22,6 @@
 #include "common/os/file.hpp"
 #include "common/settings/config.hpp"
 #include "common/wire/daemon_about.hpp"
-#include "common/wire/peer_channel.hpp"
 #include "common/wire/peer_note.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/workers/worker_process.hpp"

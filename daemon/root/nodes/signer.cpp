@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "common/os/wall_clock.hpp"
-#include "common/wire/peer_channel.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/wire.hpp"
 #include "daemon/root/nodes/key_credentials.hpp"

@@ -7,7 +7,7 @@
 // On k_peer_channel_fd, with the daemon:
 //   request   u64 id | u8 try | text payload
 //   reply     u64 id | text credential | text fault | text method
-// On k_signer_fd, with nodestage-peer: common/wire/peer_channel.hpp.
+// On k_signer_fd, with nodestage-peer: common/wire/peer_note.hpp.
 #pragma once
 
 #include <sys/types.h>

@@ -5,7 +5,7 @@
 
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
-#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
 
 namespace nodestage {
 namespace {

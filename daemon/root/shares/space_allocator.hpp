@@ -1,6 +1,6 @@
 // SpaceAllocator: admits workers to space on the local disk. Workers that stage ask for it in their
 // status files, step by step as they learn how much they need; each gets its answers in a file that
-// only the daemon writes (common/wire/space_claim.hpp). The ledger decides what each is promised
+// only the daemon writes (common/wire/status_file.hpp). The ledger decides what each is promised
 // and notes it. A claim that lacks only what others were promised waits (`staging.space_wait`).
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "common/os/file.hpp"
 #include "common/result.hpp"
 #include "common/settings/config.hpp"
-#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/loop.hpp"

@@ -13,7 +13,7 @@
 #include "common/os/file.hpp"
 #include "common/text/json_fields.hpp"
 #include "common/text/parsing.hpp"
-#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
 
 namespace nodestage {
 namespace {

@@ -13,8 +13,8 @@
 #include <sstream>
 #include <vector>
 
-#include "common/os/cgroup_paths.hpp"
 #include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
 #include "common/text/parsing.hpp"
 #include "daemon/root/basis/service_manager.hpp"
 #include "daemon/root/basis/textfile.hpp"

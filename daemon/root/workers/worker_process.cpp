@@ -20,8 +20,7 @@
 
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
-#include "common/os/wall_clock.hpp"
-#include "common/wire/peer_channel.hpp"
+#include "common/wire/peer_note.hpp"
 #include "common/wire/wire.hpp"
 #include "daemon/root/basis/connection_closer.hpp"
 #include "daemon/root/basis/log.hpp"

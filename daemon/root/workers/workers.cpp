@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "common/os/cgroup_paths.hpp"
 #include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/root/basis/log.hpp"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
 #include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/seven_zip_header.hpp"
 #include "daemon/worker/archive/tar_header.hpp"

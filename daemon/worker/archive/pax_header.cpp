@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/text/hex_digits.hpp"
+#include "common/text/encodings.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {

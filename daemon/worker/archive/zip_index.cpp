@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "common/text/human.hpp"
-#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
 
 namespace nodestage {
 namespace {

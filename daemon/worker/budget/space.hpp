@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/result.hpp"
-#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
 
 namespace nodestage {
 

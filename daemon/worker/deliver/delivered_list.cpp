@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "common/os/file.hpp"
-#include "common/text/fnv1a.hpp"
+#include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {

@@ -32,7 +32,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/hard_links.hpp"

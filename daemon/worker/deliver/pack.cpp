@@ -14,7 +14,7 @@
 
 #include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
-#include "common/text/fnv1a.hpp"
+#include "common/text/encodings.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 

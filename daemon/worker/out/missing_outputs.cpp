@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "common/os/file.hpp"
-#include "common/text/did_you_mean.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/tree/directory_listing.hpp"

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "common/request/option_parts.hpp"
+#include "common/request/option_text.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/copy_out.hpp"
 #include "daemon/worker/deliver/output_links.hpp"

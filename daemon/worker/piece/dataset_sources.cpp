@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/os/file.hpp"
-#include "common/text/fnv1a.hpp"
+#include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"

@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "common/enum_range.hpp"
+#include "common/reflection.hpp"
 #include "common/result.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/relay_board.hpp"

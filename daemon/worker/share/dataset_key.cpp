@@ -6,7 +6,7 @@
 
 #include "common/os/file.hpp"
 #include "common/request/job_environment.hpp"
-#include "common/text/fnv1a.hpp"
+#include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "common/os/file.hpp"
-#include "common/text/hex_digits.hpp"
+#include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"

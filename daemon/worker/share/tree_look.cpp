@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/os/file.hpp"
-#include "common/text/hex_digits.hpp"
+#include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/basis/task_crew.hpp"

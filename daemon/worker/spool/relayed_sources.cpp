@@ -8,7 +8,7 @@
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
-#include "common/wire/space_claim.hpp"
+#include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/log.hpp"
 
 namespace nodestage {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "common/os/cgroup_paths.hpp"
+#include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/log.hpp"

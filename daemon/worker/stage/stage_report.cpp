@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "common/text/fnv1a.hpp"
+#include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/log.hpp"
 #include "daemon/worker/share/dataset_key.hpp"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/os/file.hpp"
+#include "common/text/encodings.hpp"
 #include "common/text/parsing.hpp"
-#include "common/text/utf16.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/venv/build_variables.hpp"
 

@@ -1,5 +1,5 @@
-"""Speaks to a node's nodestage-peer as any program on a host could: with frames as in common/wire/peer_channel.hpp, notes as
-in common/wire/peer_note.hpp, credentials from `munge`, as the calling user.
+"""Speaks to a node's nodestage-peer as any program on a host could: with frames and notes as in
+common/wire/peer_note.hpp, credentials from `munge`, as the calling user.
 
 python3 peer_client.py ADDRESS VERB ARG...
   ready TO FROM JOB [SEQUENCE]   a note of that node that it is ready; prints "taken", "refused" or "closed"

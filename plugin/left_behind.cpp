@@ -1,0 +1,411 @@
+#include "plugin/left_behind.hpp"
+
+#include <fcntl.h>
+#include <fts.h>
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "common/os/child.hpp"
+#include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
+#include "common/text/parsing.hpp"
+
+namespace nodestage {
+namespace {
+
+// A mount in another one cannot be reached, and goes with it. A directory that the user renames at
+// this moment is found in a later pass, or by the epilog of the user's next job.
+constexpr int k_passes = 5;
+
+// Returns its owner (by the kernel's word).
+std::optional<std::uint32_t> owner_in(std::string_view options) {
+  constexpr std::string_view k_owner = "user_id=";
+  while (!options.empty()) {
+    std::string_view option = take_field(options, ',');
+    if (!option.starts_with(k_owner)) continue;
+    option.remove_prefix(k_owner.size());
+    return take_number<std::uint32_t>(option);
+  }
+  return {};
+}
+
+std::optional<FuseMount> users_mount_in(std::string_view line) {
+  const auto mount = mount_in(line);
+  if (!mount) return {};
+  const std::string_view type = mount->type;
+  if (type != "fuse" && type != "fuseblk" && !type.starts_with("fuse.")) return {};
+  if (owner_in(mount->options).value_or(0) == 0) return {};
+  return FuseMount{std::string(mount->number), unescaped(mount->point)};
+}
+
+// Returns the path below `directory`, or "".
+std::string_view below(std::string_view path, std::string_view directory) {
+  if (!path.starts_with(directory) || !path.substr(directory.size()).starts_with('/')) return {};
+  return path.substr(directory.size() + 1);
+}
+
+// The user may have put another mount under that name meanwhile: what is detached has the number of
+// the one that was chosen.
+Status detach(int directory_fd, const std::string& path, const std::string& number) {
+  const std::size_t slash = path.rfind('/');
+  const bool is_top = slash == std::string::npos;
+  TRY_ASSIGN(const Fd parent,
+             open_beneath(directory_fd, is_top ? "." : path.substr(0, slash), O_PATH | O_DIRECTORY,
+                          0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV));
+  // Opens the root of the mount, without a question to the program that serves it.
+  TRY_ASSIGN(const Fd mount,
+             open_at(parent.get(), path.substr(is_top ? 0 : slash + 1), O_PATH | O_NOFOLLOW));
+  if (mount_of(mount.get()) != number) return Error{ESTALE, "another mount is there now"};
+  const std::string name = "/proc/self/fd/" + std::to_string(mount.get());
+  if (::umount2(name.c_str(), MNT_DETACH) != 0) return system_error("umount");
+  return {};
+}
+
+}  // namespace
+
+std::vector<FuseMount> users_fuse_mounts(std::string_view mountinfo) {
+  std::vector<FuseMount> found;
+  while (!mountinfo.empty()) {
+    if (auto mount = users_mount_in(take_field(mountinfo, '\n')))
+      found.push_back(std::move(*mount));
+  }
+  return found;
+}
+
+std::vector<FuseMount> users_fuse_mounts() {
+  const auto text = read_mountinfo();
+  return text ? users_fuse_mounts(*text) : std::vector<FuseMount>();
+}
+
+LeftMounts detach_left_mounts(const std::string& directory,
+                              const std::function<bool(std::string_view)>& chosen) {
+  LeftMounts left;
+  const auto opened = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
+  if (!opened) return left;
+  const std::string place = path_of(opened->get());
+  for (int pass = 0; pass < k_passes; ++pass) {
+    left.kept.clear();
+    std::vector<FuseMount> mounts = users_fuse_mounts();
+    std::reverse(mounts.begin(), mounts.end());
+    for (const FuseMount& mount : mounts) {
+      const std::string path(below(mount.path, place));
+      if (path.empty() || !chosen(path)) continue;
+      const Status detached = detach(opened->get(), path, mount.number);
+      if (detached)
+        left.detached.push_back(path);
+      else
+        left.kept.push_back(path + ": " + detached.error().what);
+    }
+    if (left.kept.empty()) break;
+  }
+  return left;
+}
+
+namespace {
+
+// A killed process has its descriptors for a moment.
+constexpr int k_looks = 20;
+constexpr int k_looks_at_hidden = 4;
+constexpr std::chrono::milliseconds k_pause{50};
+constexpr std::chrono::seconds k_limit{5};
+constexpr std::size_t k_most_status = 16 * 1024;
+constexpr std::size_t k_most_maps = 16 << 20;
+
+// Compares the real or the effective one: /proc shows processes that cannot be traced as root's.
+bool is_of(const std::string& process, std::uint32_t uid) {
+  const auto status = read_file(AT_FDCWD, process + "/status", k_most_status);
+  if (!status) return false;
+  constexpr std::string_view k_ids = "\nUid:\t";
+  const std::size_t at = status->find(k_ids);
+  if (at == std::string::npos) return false;
+  std::string_view ids = std::string_view(*status).substr(at + k_ids.size());
+  const std::string wanted = std::to_string(uid);
+  return take_field(ids, '\t') == wanted || take_field(ids, '\t') == wanted;
+}
+
+// Whether the program of a process is root's, and has that name. A user's program of that name can
+// be on a file system that does not answer: it is not asked.
+bool runs_roots(const std::string& process, std::string_view name) {
+  if (!link_text(AT_FDCWD, process + "/exe").ends_with(name)) return false;
+  struct statx info {};
+  return ::statx(AT_FDCWD, (process + "/exe").c_str(), AT_STATX_DONT_SYNC, STATX_UID, &info) == 0 &&
+         info.stx_uid == 0;
+}
+
+std::string cgroups_of(const std::string& process) {
+  auto text = read_file(AT_FDCWD, process + "/cgroup", k_most_status);
+  return text ? std::move(*text) : std::string();
+}
+
+template <typename See>
+void for_each_process(See see) {
+  auto processes = DirectoryStream::at(AT_FDCWD, "/proc");
+  while (const auto name = processes.next()) {
+    std::string_view text = *name;
+    const auto pid = take_number<int>(text);
+    if (pid && text.empty()) see(*pid, "/proc/" + std::string(*name));
+  }
+}
+
+// Knows nodestage's own workers, by the cgroup that the daemon has put them into and that none of
+// their users can enter. Their program is no proof: a user can start it, with a library of the
+// user's in it.
+class OwnWorkers {
+ public:
+  OwnWorkers() {
+    auto mounts = cgroup_mounts("/proc");
+    if (mounts) mounts_ = std::move(*mounts);
+    for_each_process([this](int, const std::string& process) {
+      if (runs_roots(process, "/nodestaged") && is_of(process, 0))
+        daemons_.insert(cgroups_of(process));
+    });
+  }
+
+  [[nodiscard]] bool have(const std::string& process) const {
+    const std::string text = cgroups_of(process);
+    for (const auto& [controller, path] : cgroups_in(text)) {
+      const auto mount = mounts_.find(controller);
+      if (mount != mounts_.end() && is_roots(mount->second, path)) return true;
+    }
+    // Where there are no cgroups for workers, and before a worker has entered its own.
+    return daemons_.contains(text) &&
+           (runs_roots(process, "/nodestage-worker") || runs_roots(process, "/nodestaged"));
+  }
+
+ private:
+  // Whoever makes a cgroup owns its directory.
+  static bool is_roots(const CgroupMount& mount, const std::string& path) {
+    const std::size_t at = path.find("/" + std::string(k_worker_cgroup));
+    if (at == std::string::npos) return false;
+    const std::string directory = directory_of(mount, path.substr(0, path.find('/', at + 1)));
+    struct stat info {};
+    return !directory.empty() && ::stat(directory.c_str(), &info) == 0 && info.st_uid == 0;
+  }
+
+  std::map<std::string, CgroupMount> mounts_;
+  std::set<std::string> daemons_;  // the cgroups that daemons are in
+};
+
+// The tree, and what in it is open.
+struct KeptTree {
+  std::string below;  // its path, and a slash
+  dev_t device = 0;
+  std::string disk;           // its file system, as in mountinfo
+  std::string below_on_disk;  // its path in that, and a slash
+  std::string mounts;         // the name space of mounts of this process
+};
+
+using Inodes = std::set<std::uint64_t>;
+
+// What a process has open, or mapped, on the file system of the tree.
+struct Open {
+  bool is_below = false;  // by the path that the kernel shows
+  Inodes inodes;
+  std::set<std::string> hidden;  // what has open files in it that nobody can look at
+};
+
+void add_link(const KeptTree& tree, const std::string& link, Open& open) {
+  if ((link_text(AT_FDCWD, link) + "/").starts_with(tree.below)) open.is_below = true;
+  struct statx info {};
+  if (::statx(AT_FDCWD, link.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &info) ==
+          0 &&
+      ::makedev(info.stx_dev_major, info.stx_dev_minor) == tree.device)
+    open.inodes.insert(info.stx_ino);
+}
+
+// proc(5): "begin-end rights offset major:minor inode   path"
+void add_maps(const KeptTree& tree, const std::string& process, Open& open) {
+  const auto maps = read_file(AT_FDCWD, process + "/maps", k_most_maps);
+  if (!maps) return;
+  if (maps->find(" " + tree.below) != std::string::npos) open.is_below = true;
+  std::string_view rest = *maps;
+  while (!rest.empty()) {
+    std::string_view line = take_field(rest, '\n');
+    for (int i = 0; i < 3; ++i) take_field(line, ' ');
+    std::string_view device = take_field(line, ' ');
+    unsigned major = 0;
+    unsigned minor = 0;
+    const std::string_view first = take_field(device, ':');
+    std::from_chars(first.data(), first.data() + first.size(), major, 16);
+    std::from_chars(device.data(), device.data() + device.size(), minor, 16);
+    const auto inode = take_number<std::uint64_t>(line);
+    if (inode && *inode != 0 && ::makedev(major, minor) == tree.device) open.inodes.insert(*inode);
+  }
+}
+
+// Whether a line of fdinfo has that key and a number that is not 0.
+bool counts_any(std::string_view fdinfo, std::string_view key) {
+  while (!fdinfo.empty()) {
+    std::string_view line = take_field(fdinfo, '\n');
+    if (!line.starts_with(key)) continue;
+    line.remove_prefix(std::min(line.find_first_of("0123456789"), line.size()));
+    return take_number<std::uint64_t>(line).value_or(0) != 0;
+  }
+  return false;
+}
+
+// Messages that no process has received can have descriptors in them (unix(7)), and io_uring can
+// have files that it alone has open.
+void add_hidden(const std::string& process, std::string_view number, Open& open) {
+  const std::string target = link_text(AT_FDCWD, (process + "/fd/").append(number));
+  const bool is_socket = target.starts_with("socket:");
+  if (!is_socket && target != "anon_inode:[io_uring]") return;
+  const auto text = read_file(AT_FDCWD, (process + "/fdinfo/").append(number), k_most_maps);
+  if (text && counts_any(*text, is_socket ? "scm_fds:" : "UserFiles:"))
+    open.hidden.insert(process + " " + target);
+}
+
+// A user can mount the tree elsewhere, in a name space of their own, and then needs nothing open.
+bool has_mounted(const std::string& process, const KeptTree& tree) {
+  if (tree.below_on_disk.empty() || link_text(AT_FDCWD, process + "/ns/mnt") == tree.mounts)
+    return false;
+  const auto text = read_file(AT_FDCWD, process + "/mountinfo", k_most_maps);
+  std::string_view rest = text ? std::string_view(*text) : std::string_view();
+  while (!rest.empty()) {
+    const auto mount = mount_in(take_field(rest, '\n'));
+    if (mount && mount->disk == tree.disk &&
+        (unescaped(mount->root) + "/").starts_with(tree.below_on_disk))
+      return true;
+  }
+  return false;
+}
+
+// Also what is open for reading alone: its owner can open that again.
+Open opened_by(const std::string& process, const KeptTree& tree) {
+  Open open;
+  for (const char* const link : {"/cwd", "/root", "/exe"}) add_link(tree, process + link, open);
+  auto descriptors = DirectoryStream::at(AT_FDCWD, process + "/fd");
+  while (const auto number = descriptors.next()) {
+    add_link(tree, (process + "/fd/").append(*number), open);
+    add_hidden(process, *number, open);
+  }
+  add_maps(tree, process, open);
+  open.is_below = open.is_below || has_mounted(process, tree);
+  return open;
+}
+
+// Returns which of these inodes are in the tree, whatever their paths are where they are open: a
+// user has other paths in a mount name space of their own.
+Inodes inodes_in(const KeptTree& tree, const Inodes& wanted) {
+  Inodes found;
+  std::string top = tree.below;
+  char* const tops[] = {top.data(), nullptr};
+  FTS* const walk = ::fts_open(tops, FTS_PHYSICAL | FTS_XDEV, nullptr);
+  if (walk == nullptr) return found;
+  while (const FTSENT* const entry = ::fts_read(walk)) {
+    if (entry->fts_info == FTS_DP || entry->fts_info == FTS_NS) continue;
+    if (wanted.contains(entry->fts_statp->st_ino)) found.insert(entry->fts_statp->st_ino);
+  }
+  ::fts_close(walk);
+  return found;
+}
+
+// The descriptor keeps the number from meaning another process by then.
+struct Suspect {
+  int pid;
+  Fd process;
+  Open open;
+};
+
+// What has hidden files, and in how many looks in a row. A message is received at once as a rule.
+using Hiding = std::map<std::string, int>;
+
+std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid, Hiding& hiding) {
+  const OwnWorkers own;
+  std::vector<Suspect> suspects;
+  Inodes wanted;
+  Hiding hides;
+  for_each_process([&](int pid, const std::string& process) {
+    Suspect suspect{pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))), {}};
+    if (!suspect.process || !is_of(process, uid) || own.have(process)) return;
+    suspect.open = opened_by(process, tree);
+    wanted.insert(suspect.open.inodes.begin(), suspect.open.inodes.end());
+    for (const std::string& name : suspect.open.hidden) hides[name] = hiding[name] + 1;
+    suspects.push_back(std::move(suspect));
+  });
+  hiding = std::move(hides);
+  const Inodes inside = wanted.empty() ? Inodes() : inodes_in(tree, wanted);
+  std::vector<int> killed;
+  for (const Suspect& suspect : suspects) {
+    const Open& open = suspect.open;
+    const bool is_writer =
+        open.is_below ||
+        std::any_of(inside.begin(), inside.end(),
+                    [&](std::uint64_t one) { return open.inodes.contains(one); }) ||
+        std::any_of(open.hidden.begin(), open.hidden.end(),
+                    [&](const std::string& name) { return hiding[name] >= k_looks_at_hidden; });
+    if (is_writer &&
+        ::syscall(SYS_pidfd_send_signal, suspect.process.get(), SIGKILL, nullptr, 0) == 0)
+      killed.push_back(suspect.pid);
+  }
+  return killed;
+}
+
+// The path of the tree in its file system: mounts in other name spaces show that.
+void find_on_disk(KeptTree& tree, int directory_fd) {
+  const auto text = read_mountinfo();
+  const auto mount = text ? find_mount(*text, mount_of(directory_fd)) : std::nullopt;
+  if (!mount) return;
+  const std::string point = unescaped(mount->point);
+  const std::string root = unescaped(mount->root);
+  if (!tree.below.starts_with(point)) return;
+  tree.disk = mount->disk;
+  tree.below_on_disk =
+      (root == "/" ? "" : root) + tree.below.substr(point == "/" ? 0 : point.size());
+}
+
+std::vector<int> kill_all(const std::string& directory, std::uint32_t uid) {
+  std::vector<int> killed;
+  const auto opened = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
+  struct stat info {};
+  if (uid == 0 || !opened || ::fstat(opened->get(), &info) != 0) return killed;
+  KeptTree tree{
+      path_of(opened->get()) + "/", info.st_dev, {}, {}, link_text(AT_FDCWD, "/proc/self/ns/mnt")};
+  find_on_disk(tree, opened->get());
+  Hiding hiding;
+  for (int look = 0; look < k_looks; ++look) {
+    const std::vector<int> found = kill_once(tree, uid, hiding);
+    if (found.empty() && hiding.empty()) break;
+    for (const int pid : found) {
+      if (std::find(killed.begin(), killed.end(), pid) == killed.end()) killed.push_back(pid);
+    }
+    std::this_thread::sleep_for(k_pause);
+  }
+  return killed;
+}
+
+}  // namespace
+
+// Asks apart, since a process can make a reader of its maps wait for its memory.
+std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid) {
+  const auto answer = ask_apart(k_limit, [&] {
+    std::string pids;
+    for (const int pid : kill_all(directory, uid)) pids += std::to_string(pid) + " ";
+    return pids;
+  });
+  std::vector<int> killed;
+  std::string_view rest = answer ? std::string_view(*answer) : std::string_view();
+  while (const auto pid = take_number<int>(rest)) {
+    killed.push_back(*pid);
+    rest.remove_prefix(1);
+  }
+  return killed;
+}
+
+}  // namespace nodestage

@@ -1,0 +1,56 @@
+// Detaches mounts that a job's programs have left. An ordinary user can mount with FUSE
+// (squashfuse, sshfs, …). The program that serves such a mount is killed with its job and the mount
+// stays, so that nothing in it can be read, and the directory below it can be neither moved nor
+// removed. That is so for the name space of mounts in which the daemon and its workers are, the
+// node's. A mount in a name space of a job's own keeps nothing from removal: the kernel drops it.
+//
+// Needs root, in the node's name space of mounts. The user can change the tree meanwhile: no link
+// is followed, and no mount is entered, which might not answer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nodestage {
+
+struct FuseMount {
+  std::string number;  // of the mount, as in mountinfo
+  std::string path;    // absolute
+
+  bool operator==(const FuseMount&) const = default;
+};
+
+// Returns the FUSE mounts of all users but root, in the order of `mountinfo`
+// (proc_pid_mountinfo(5)): what is mounted in or over another mount comes later.
+std::vector<FuseMount> users_fuse_mounts(std::string_view mountinfo);
+// Does the same for now; returns none if that cannot be read.
+std::vector<FuseMount> users_fuse_mounts();
+
+struct LeftMounts {
+  std::vector<std::string> detached;  // paths below the directory
+  std::vector<std::string> kept;      // the same, each with the cause
+};
+
+// Detaches what users have mounted below `directory`, which must be root's, as umount -l does.
+// `chosen` gets each path below the directory.
+LeftMounts detach_left_mounts(const std::string& directory,
+                              const std::function<bool(std::string_view)>& chosen);
+
+// Kills processes of a user that have something open in a tree of results that is kept on the node:
+// they could fill it after it was measured. Slurm has killed what it knows of the job, but a
+// process of the user's other job, or one that has escaped, can have a descriptor there.
+//
+// Needs root. What is open is compared by device and inode, since a user has other paths in a mount
+// name space of their own; who has mounted the tree there needs nothing open. Who keeps open files
+// where /proc does not show them is killed without proof: in a message that no process receives, or
+// in io_uring alone.
+
+// Kills them, looks again, and kills what is found then, in a process of its own and for some
+// seconds at most: the caller never waits for what a user's process does. Returns the ids of those
+// it killed. nodestage's own workers are spared, whose cgroups are root's. `directory` is root's.
+std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid);
+
+}  // namespace nodestage
