@@ -1,4 +1,4 @@
-// Writes bytes as hexadecimal digits, in lower case, and reads them.
+// Writes bytes as hexadecimal digits, in lower case, and reads them and other codings of bytes.
 #pragma once
 
 #include <optional>
@@ -33,6 +33,9 @@ inline std::optional<std::string> bytes_of_hex(std::string_view digits) {
   }
   return bytes;
 }
+
+// Makes "=" of "%3D", and so on; other text stays.
+std::string percent_decoded(std::string_view text);
 
 // Decodes Base64 (RFC 4648), with or without padding.
 

@@ -25,7 +25,6 @@
 #include "common/wire/space_claim.hpp"
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/share/compare_tree.hpp"
 #include "daemon/worker/share/identify.hpp"
 #include "daemon/worker/stage/stage.hpp"
 #include "scratch.hpp"

@@ -21,7 +21,7 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_compiled = "__pycache__";
-constexpr std::size_t k_listed_names = 3;
+constexpr std::size_t k_most_listed = 3;
 constexpr std::size_t k_shown_width = 60;
 constexpr std::size_t k_most_sources = 64;
 
@@ -233,17 +233,17 @@ std::string left_out_note(const OutputSource& source) {
   std::string text;
   if (!source.unchanged.empty())
     text = "left out as staged and unchanged: " +
-           listed(source.unchanged, k_listed_names, k_shown_width);
+           listed(source.unchanged, k_most_listed, k_shown_width);
   if (source.changed.empty()) return text;
   return text + (text.empty() ? "" : "; ") + "only what was changed or added since the staging: " +
-         listed(source.changed, k_listed_names, k_shown_width);
+         listed(source.changed, k_most_listed, k_shown_width);
 }
 
 std::string nothing_note(const std::string& source, const OutputSource& found) {
   if (found.is_dangling) return source + ": a link to what does not exist, in the job's directory";
   if (found.unchanged.empty()) return source + ": nothing of that name in the job's directory";
   return source + ": matches only what was staged and is unchanged (" +
-         listed(found.unchanged, k_listed_names, k_shown_width) + ") in the job's directory";
+         listed(found.unchanged, k_most_listed, k_shown_width) + ") in the job's directory";
 }
 
 struct StagedLinks::Content {
