@@ -13,7 +13,7 @@
 #include "common/os/file.hpp"
 #include "common/os/permissions.hpp"
 #include "common/text/human.hpp"
-#include "common/wire/job_state.hpp"
+#include "common/wire/node_report.hpp"
 
 namespace nodestage {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "common/os/file.hpp"
 #include "common/result.hpp"
-#include "daemon/worker/decode/zstd_seek_table.hpp"
+#include "daemon/worker/decode/zstd_frames.hpp"
 
 namespace nodestage {
 

@@ -22,12 +22,6 @@ bool matches(std::string_view name, std::string_view pattern) {
   return !pattern.empty() && name.starts_with(pattern);
 }
 
-bool is_program(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-         ::access(path.c_str(), X_OK) == 0;
-}
-
 // Calls use(part) for each part of a list of paths.
 template <typename Use>
 void each_part(std::string_view path, char separator, Use use) {
@@ -56,6 +50,12 @@ std::vector<std::string> environment_for_build(const std::vector<std::string>& m
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+bool is_program(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         ::access(path.c_str(), X_OK) == 0;
 }
 
 bool is_program_name(std::string_view name) {

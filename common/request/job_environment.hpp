@@ -17,6 +17,8 @@ namespace nodestage {
 // empty values. Not thread-safe, as environ is not.
 std::vector<std::string> environment_for_build(const std::vector<std::string>& more);
 
+// Returns whether it is a file that this process may run.
+bool is_program(const std::string& path);
 // Returns whether a program is looked up in PATH by it, as a shell does: printable ASCII without
 // '/' that starts with a letter or a digit.
 bool is_program_name(std::string_view name);

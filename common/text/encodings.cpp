@@ -1,9 +1,26 @@
 #include "common/text/encodings.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 
 namespace nodestage {
+
+std::string percent_decoded(std::string_view text) {
+  std::string path;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    const char* digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+      path += static_cast<char>(byte);
+      i += 2;
+    } else {
+      path += text[i];
+    }
+  }
+  return path;
+}
 
 std::optional<std::string> from_base64(std::string_view text) {
   constexpr std::string_view k_digits =

@@ -35,6 +35,9 @@ inline std::optional<std::string> bytes_of_hex(std::string_view digits) {
   return bytes;
 }
 
+// Makes "=" of "%3D", and so on; other text stays.
+std::string percent_decoded(std::string_view text);
+
 // Decodes Base64 (RFC 4648), with or without padding.
 
 // Returns the bytes; nothing if the text has another character than the alphabet's.

@@ -38,6 +38,15 @@ inline std::string_view trimmed(std::string_view text, std::string_view blanks =
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
+// Removes the part of `text` before the first of `ends` (a character, or a text of several), and
+// that character, and returns the part: all of a text that has none of them.
+template <typename Ends>
+std::string_view take_part(std::string_view& text, Ends ends) {
+  const std::string_view part = text.substr(0, text.find_first_of(ends));
+  text.remove_prefix(part.size() + (part.size() < text.size() ? 1 : 0));
+  return part;
+}
+
 // Parses a length of time as a user types it.
 
 // Returns the seconds of "900", "900s", "15m", "1h", or "2d"; nothing for any other text, and for

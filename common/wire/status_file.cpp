@@ -130,6 +130,15 @@ Status write_status_header(int fd, const StatusHeader& header) {
                     k_status_file);
 }
 
+Status write_status_phase(int fd, WorkerPhase phase, std::size_t items, std::string_view cause) {
+  StatusHeader header{};
+  header.magic = k_status_magic;
+  header.phase = static_cast<std::uint32_t>(phase);
+  header.items = static_cast<std::uint32_t>(items);
+  set_field(header.cause, cause);
+  return write_status_header(fd, header);
+}
+
 Status write_status_environment(int fd, const std::vector<std::string>& environment) {
   std::string area;
   for (const auto& variable : environment) area.append(variable).push_back('\0');

@@ -272,6 +272,9 @@ std::string field_text(const char (&field)[size]) {
 
 // For the worker. `fd` is borrowed. write_status_header does not write the claim.
 Status write_status_header(int fd, const StatusHeader& header);
+// A header with nothing else in it.
+Status write_status_phase(int fd, WorkerPhase phase, std::size_t items = 0,
+                          std::string_view cause = {});
 Status write_status_environment(int fd, const std::vector<std::string>& environment);
 Status write_status_item(int fd, std::size_t index, const ItemRecord& item);
 

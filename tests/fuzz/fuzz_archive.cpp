@@ -2,7 +2,6 @@
 // for it, but for zip (fuzz_zip).
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/container.hpp"
-#include "daemon/worker/archive/tar_entries.hpp"
 #include "reading.hpp"
 
 using namespace nodestage;

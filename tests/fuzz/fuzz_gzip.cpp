@@ -1,8 +1,8 @@
 // A gzip file, decoded by one thread and in small chunks by several: both return the same data, or
 // find a fault. The first two bytes say how large the chunks are, and the blocks for what they
 // become, so that small inputs have many chunks and some that become too large.
+#include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/decode/gzip_parts.hpp"
-#include "daemon/worker/decode/start_decoding.hpp"
 #include "gzip_seen.hpp"
 
 using namespace nodestage;

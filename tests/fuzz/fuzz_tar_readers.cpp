@@ -2,7 +2,7 @@
 // with the same data. (Each may refuse what the other takes.)
 #include <algorithm>
 
-#include "daemon/worker/archive/tar_entries.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
 #include "two_readers.hpp"
 
 using namespace nodestage;

@@ -1,8 +1,8 @@
 // A zip file: its directory, its members' headers, its data, as the writers' threads fetch them.
 #include <fcntl.h>
 
-#include "daemon/worker/archive/zip_entries.hpp"
-#include "daemon/worker/tree/file_sink.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 #include "reading.hpp"
 
 using namespace nodestage;

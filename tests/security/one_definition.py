@@ -18,7 +18,7 @@ UNNAMED = re.compile(r"^namespace \{")
 END_OF_UNNAMED = re.compile(r"^\}  // namespace$")
 DEFINITION = re.compile(r"^(?:class|struct|union|enum(?: class)?) (?:\[\[\w+\]\] )?([\w:]+)[^;]*\{")
 # Of these, a build has one.
-INSTEAD = {"daemon/worker/decode/isal_inflater.cpp": "daemon/worker/decode/zlib_inflater.cpp",
+INSTEAD = {"daemon/worker/gzip/isal_inflater.cpp": "daemon/worker/gzip/zlib_inflater.cpp",
            "daemon/root/nodes/munge_credential.cpp": "daemon/root/nodes/no_credential.cpp",
            "daemon/root/basis/systemd_service_manager.cpp": "daemon/root/basis/no_service_manager.cpp"}
 

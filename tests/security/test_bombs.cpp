@@ -4,7 +4,7 @@
 #include "attack.hpp"
 #include "crafted_archives.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
-#include "daemon/worker/archive/pax_header.hpp"
+#include "daemon/worker/archive/tar_header.hpp"
 
 using namespace crafted;
 using nodestage::Amount;

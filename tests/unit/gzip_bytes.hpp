@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/worker/decode/inflater.hpp"
+#include "daemon/worker/gzip/inflater.hpp"
 #include "decode_run.hpp"
 #include "zip_bytes.hpp"
 

@@ -24,7 +24,6 @@
 #include "common/request/request.hpp"
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/share/compare_tree.hpp"
 #include "daemon/worker/share/identify.hpp"
 #include "daemon/worker/stage/stage.hpp"
 #include "scratch.hpp"

@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "daemon/worker/decode/bzip2_parts.hpp"
-#include "daemon/worker/decode/frame_reader.hpp"
+#include "daemon/worker/decode/ordered_parts.hpp"
 #include "decode_run.hpp"
 
 using namespace nodestage;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/share/compare_tree.hpp"
+#include "daemon/worker/share/identify.hpp"
 #include "share_run.hpp"
 
 using namespace nodestage;

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/decode/deflate_chunk.hpp"
+#include "daemon/worker/decode/ordered_parts.hpp"
+#include "daemon/worker/gzip/deflate_chunk.hpp"
 #include "gzip_bytes.hpp"
 
 using namespace nodestage;

@@ -9,7 +9,7 @@
 #include "cli/doctor/plugstack.hpp"
 #include "cli/doctor/version_text.hpp"
 #include "common/os/file.hpp"
-#include "common/wire/job_state.hpp"
+#include "common/wire/node_report.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 

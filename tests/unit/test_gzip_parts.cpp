@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/decode/gzip_parts.hpp"
-#include "daemon/worker/decode/start_decoding.hpp"
 #include "gzip_bytes.hpp"
 #include "rounds.hpp"
 #include "tests/unit/sizes.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/worker/decode/inflater.hpp"
+#include "daemon/worker/gzip/inflater.hpp"
 #include "zip_bytes.hpp"
 
 using namespace nodestage;

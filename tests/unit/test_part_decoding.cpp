@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "daemon/worker/decode/start_decoding.hpp"
+#include "daemon/worker/decode/decoder.hpp"
 
 using namespace nodestage;
 

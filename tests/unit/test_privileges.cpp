@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/sandbox/privileges.hpp"
+#include "daemon/worker/sandbox/sandbox.hpp"
 
 using namespace nodestage;
 

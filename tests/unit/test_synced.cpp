@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "daemon/worker/deliver/delivered_list.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;

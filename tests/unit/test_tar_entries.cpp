@@ -5,7 +5,6 @@
 #include <random>
 
 #include "daemon/worker/archive/archive_entries.hpp"
-#include "daemon/worker/archive/tar_entries.hpp"
 #include "daemon/worker/archive/tar_header.hpp"
 #include "entry_lines.hpp"
 #include "piece_run.hpp"

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 
 #include "common/os/wall_clock.hpp"
-#include "daemon/worker/share/looked_directories.hpp"
+#include "daemon/worker/share/source_trust.hpp"
 #include "daemon/worker/share/tree_look.hpp"
 #include "share_run.hpp"
 #include "texts.hpp"

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/archive/pax_header.hpp"
+#include "daemon/worker/archive/tar_header.hpp"
 #include "daemon/worker/tree/xattrs.hpp"
 #include "hex.hpp"
 #include "piece_run.hpp"

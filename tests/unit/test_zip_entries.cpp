@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "daemon/worker/archive/archive_entries.hpp"
-#include "daemon/worker/archive/zip_entries.hpp"
 #include "piece_run.hpp"
 #include "zip_file.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "daemon/worker/archive/zip_entries.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/zip_index.hpp"
 #include "piece_run.hpp"
 #include "texts.hpp"

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
-#include "daemon/worker/archive/zip_entries.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/zip_member.hpp"
-#include "daemon/worker/decode/deflate64_codec.hpp"
+#include "daemon/worker/decode/codec.hpp"
 #include "decode_run.hpp"
 #include "piece_run.hpp"
 #include "zip_file.hpp"
@@ -35,11 +35,11 @@ Member packed64(const PieceRun& run, const std::string& name, const std::string&
                     " a -tzip -mm=Deflate64 d.zip in > /dev/null") == 0);
   const std::string all = file_text(run.scratch / "d.zip");
   const auto number = [&](std::size_t at) {
-    return little<std::uint16_t>(std::string_view(all), at);
+    return little_endian<std::uint16_t>(std::string_view(all), at);
   };
   Member member = stored(name, data);
   member.told.method = member.local.method = number(8);
-  const std::uint64_t size = little<std::uint32_t>(std::string_view(all), 18);
+  const std::uint64_t size = little_endian<std::uint32_t>(std::string_view(all), 18);
   member.told.packed = member.local.packed = size;
   member.data = all.substr(30U + number(26) + number(28), size);
   return member;

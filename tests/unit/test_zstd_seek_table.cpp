@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "daemon/worker/decode/zstd_seek_table.hpp"
+#include "daemon/worker/decode/zstd_frames.hpp"
 #include "hex.hpp"
 #include "scratch.hpp"
 

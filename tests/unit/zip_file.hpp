@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "daemon/worker/archive/entry_limits.hpp"
-#include "daemon/worker/tree/file_sink.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 #include "zip_bytes.hpp"
 
 namespace zip_file {

@@ -11,9 +11,8 @@
 
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/archive/container.hpp"
-#include "daemon/worker/archive/seven_zip_header.hpp"
 #include "daemon/worker/archive/tar_header.hpp"
-#include "daemon/worker/archive/zip_record.hpp"
+#include "daemon/worker/archive/zip_index.hpp"
 
 namespace nodestage {
 namespace {
@@ -314,8 +313,8 @@ Result<std::uint64_t> FileEntries::end() const {
   TRY_ASSIGN(const std::size_t count, source_.read_at(0, start));
   if (container_ != Container::seven_zip || count < start.size()) return source_.size();
   const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
-  const auto end =
-      more(more(start.size(), little<std::uint64_t>(text, 12)), little<std::uint64_t>(text, 20));
+  const auto end = more(more(start.size(), little_endian<std::uint64_t>(text, 12)),
+                        little_endian<std::uint64_t>(text, 20));
   return std::min(end, source_.size());
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
@@ -46,8 +47,7 @@ std::vector<std::string> with_any_depth(std::string pattern) {
 Result<std::string> clean_entry_name(std::string_view raw) {
   std::string cleaned;
   while (!raw.empty()) {
-    const std::string_view part = raw.substr(0, raw.find('/'));
-    raw.remove_prefix(std::min(raw.size(), part.size() + 1));
+    const std::string_view part = take_part(raw, '/');
     if (part == "..")
       return Error{EINVAL, "its name contains '..' and would leave the destination"};
     if (part.empty() || part == ".") continue;

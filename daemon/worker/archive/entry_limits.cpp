@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
@@ -22,8 +23,7 @@ Status check_name(std::string_view name) {
   }
   std::size_t depth = 0;
   while (!name.empty()) {
-    const std::string_view part = name.substr(0, name.find('/'));
-    name.remove_prefix(std::min(name.size(), part.size() + 1));
+    const std::string_view part = take_part(name, '/');
     if (!part.empty()) ++depth;
     if (part.size() <= EntryLimits::k_part_bytes) continue;
     return fault(ENAMETOOLONG,

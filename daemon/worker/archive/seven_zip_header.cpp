@@ -1,5 +1,3 @@
-#include "daemon/worker/archive/seven_zip_header.hpp"
-
 #include <lzma.h>
 
 #include <algorithm>
@@ -13,8 +11,9 @@
 #include <vector>
 
 #include "common/text/human.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/container.hpp"
-#include "daemon/worker/archive/zip_record.hpp"
+#include "daemon/worker/archive/zip_index.hpp"
 #include "daemon/worker/decode/codec.hpp"
 
 namespace nodestage {
@@ -252,9 +251,9 @@ constexpr std::string_view k_ppmd = "\3\4\1"sv;
 // What a coder keeps in memory; a dictionary is never larger than the data.
 std::uint64_t memory_of(const SevenZipCoder& coder, std::uint64_t unpacked) {
   if (coder.method == k_lzma && coder.properties.size() >= 5)
-    return std::min<std::uint64_t>(little<std::uint32_t>(coder.properties, 1), unpacked);
+    return std::min<std::uint64_t>(little_endian<std::uint32_t>(coder.properties, 1), unpacked);
   if (coder.method == k_ppmd && coder.properties.size() >= 5)
-    return little<std::uint32_t>(coder.properties, 1);
+    return little_endian<std::uint32_t>(coder.properties, 1);
   if (coder.method != k_lzma2 || coder.properties.size() != 1) return 0;
   const auto bits = static_cast<unsigned char>(coder.properties.front());
   if (bits >= 40) return unpacked;
@@ -302,13 +301,13 @@ class SevenZipCheck {
   explicit SevenZipCheck(const Source& source) : source_(source) {}
 
   Status run() {
-    TRY_ASSIGN(const std::string start, bytes_at(0, k_seven_zip_start));
+    TRY_ASSIGN(const std::string start, source_.text_at(0, k_seven_zip_start));
     if (start.size() < k_seven_zip_start) return {};
-    const auto offset = little<std::uint64_t>(start, 12);
-    const auto size = little<std::uint64_t>(start, 20);
+    const auto offset = little_endian<std::uint64_t>(start, 12);
+    const auto size = little_endian<std::uint64_t>(start, 20);
     if (size > source_.size() || offset > source_.size()) return {};  // cut off
     if (size > k_most_header) return too_large(size);
-    TRY_ASSIGN(std::string text, bytes_at(k_seven_zip_start + offset, size));
+    TRY_ASSIGN(std::string text, source_.text_at(k_seven_zip_start + offset, size));
     if (text.size() < size) return {};
     for (int codings = 0; codings < k_most_codings; ++codings) {
       SevenZipReader in(text);
@@ -325,14 +324,6 @@ class SevenZipCheck {
   }
 
  private:
-  Result<std::string> bytes_at(std::uint64_t offset, std::uint64_t size) const {
-    std::string text(size, '\0');
-    TRY_ASSIGN(const std::size_t count,
-               source_.read_at(offset, std::as_writable_bytes(std::span(text))));
-    text.resize(count);
-    return text;
-  }
-
   // Empty: it is left to the reader.
   [[nodiscard]] Result<std::string> decoded(const SevenZipStreams& streams) const {
     if (streams.folders.size() != 1 || streams.folders[0].coders.size() != 1) return std::string();
@@ -343,7 +334,7 @@ class SevenZipCheck {
     const std::uint64_t size = std::max(streams.packed, folder.unpacked);
     if (size > k_most_header) return too_large(size);
     TRY_ASSIGN(const std::string packed,
-               bytes_at(k_seven_zip_start + streams.position, streams.packed));
+               source_.text_at(k_seven_zip_start + streams.position, streams.packed));
     return unpacked_by(coder, packed, folder.unpacked);
   }
 

@@ -1,10 +1,8 @@
-#include "daemon/worker/archive/tar_entries.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-#include "daemon/worker/archive/pax_header.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/tar_header.hpp"
 
 namespace nodestage {

@@ -1,10 +1,9 @@
-#include "daemon/worker/archive/zip_entries.hpp"
 
 #include <climits>
 
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/zip_member.hpp"
-#include "daemon/worker/tree/file_sink.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 
 namespace nodestage {
 namespace {

@@ -1,10 +1,14 @@
 #include "daemon/worker/archive/zip_index.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <string_view>
 
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/gzip/inflater.hpp"
 
 namespace nodestage {
 namespace {
@@ -12,6 +16,158 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::string_view k_record = "PK\1\2"sv;
+constexpr std::uint32_t k_in_wide_field = 0xffffffff;
+
+enum System : std::uint8_t { msdos = 0, unix_like = 3, macos = 19 };
+
+// In the process's time zone, which mktime() looks up. The last answer is kept, since a tree's
+// files often have the same time.
+std::int64_t time_of_dos(std::uint32_t dos_time) {
+  thread_local std::uint32_t last = 0;
+  thread_local std::int64_t last_time = -1;
+  if (last == dos_time && last != 0) return last_time;
+  tm parts{};
+  parts.tm_year = static_cast<int>(dos_time >> 25) + 80;
+  parts.tm_mon = static_cast<int>(dos_time >> 21 & 15) - 1;
+  parts.tm_mday = static_cast<int>(dos_time >> 16 & 31);
+  parts.tm_hour = static_cast<int>(dos_time >> 11 & 31);
+  parts.tm_min = static_cast<int>(dos_time >> 5 & 63);
+  parts.tm_sec = static_cast<int>(dos_time & 31) * 2;
+  parts.tm_isdst = -1;
+  last = dos_time;
+  return last_time = std::mktime(&parts);
+}
+
+bool has_dos_year_2038(std::uint32_t dos_time) { return (dos_time >> 25) + 1980 >= 2038; }
+
+}  // namespace
+
+std::optional<std::string_view> find_extra(std::string_view extra, std::uint16_t id) {
+  while (extra.size() >= 4) {
+    const std::string_view field = extra.substr(4, little_endian<std::uint16_t>(extra, 2));
+    if (little_endian<std::uint16_t>(extra, 0) == id) return field;
+    extra.remove_prefix(4 + field.size());
+  }
+  return std::nullopt;
+}
+
+bool widen(std::string_view field, std::initializer_list<std::uint64_t*> numbers) {
+  for (std::uint64_t* number : numbers) {
+    if (*number != k_in_wide_field) continue;
+    if (field.size() < 8) return false;
+    *number = little_endian<std::uint64_t>(field, 0);
+    field.remove_prefix(8);
+  }
+  return true;
+}
+
+std::optional<ZipRecord> ZipRecord::parse(std::string_view data) {
+  if (data.size() < k_bytes || !data.starts_with(k_record)) return std::nullopt;
+  const std::size_t name_size = little_endian<std::uint16_t>(data, 28);
+  const std::size_t extra_size = little_endian<std::uint16_t>(data, 30);
+  ZipRecord record;
+  record.whole = static_cast<std::uint32_t>(k_bytes + name_size + extra_size +
+                                            little_endian<std::uint16_t>(data, 32));
+  if (record.whole > data.size()) return std::nullopt;
+  record.system = little_endian<std::uint8_t>(data, 5);
+  record.flags = little_endian<std::uint16_t>(data, 8);
+  record.method = little_endian<std::uint16_t>(data, 10);
+  record.dos_time = little_endian<std::uint32_t>(data, 12);
+  record.crc = little_endian<std::uint32_t>(data, 16);
+  record.packed = little_endian<std::uint32_t>(data, 20);
+  record.size = little_endian<std::uint32_t>(data, 24);
+  record.attributes = little_endian<std::uint32_t>(data, 38);
+  record.offset = little_endian<std::uint32_t>(data, 42);
+  record.raw_name = data.substr(k_bytes, name_size);
+  record.extra = data.substr(k_bytes + name_size, extra_size);
+  if (record.size == k_in_wide_field || record.packed == k_in_wide_field ||
+      record.offset == k_in_wide_field) {
+    const auto field = find_extra(record.extra, 1);
+    record.has_wide_fault = field && !widen(*field, {&record.size, &record.packed, &record.offset});
+  }
+  return record;
+}
+
+// Accepts stored, deflated, bzip2, LZMA, zstd, xz, PPMd. AES (99) has a password.
+Status ZipRecord::check_readable() const {
+  if ((flags & (encrypted | strong)) != 0) return password_fault();
+  static constexpr std::uint16_t k_known[] = {0, 8, 12, 14, 93, 95, 98};
+  if (std::find(std::begin(k_known), std::end(k_known), method) != std::end(k_known)) return {};
+  const std::string_view where = method == deflated64 ? " (Deflate64) among others" : "";
+  return fault(0,
+               "is compressed with method " + std::to_string(method) + std::string(where) +
+                   ", which nodestage cannot read",
+               "Pack the data again: nodestage pack DIRECTORY");
+}
+
+std::string ZipRecord::name() const {
+  std::string_view name = raw_name;
+  const auto in_utf8 = find_extra(extra, 0x7075);
+  if (in_utf8 && in_utf8->size() > 5) {
+    const std::uint32_t name_crc = crc32_of(std::as_bytes(std::span(raw_name)));
+    if (little_endian<std::uint32_t>(*in_utf8, 1) == name_crc) name = in_utf8->substr(5);
+  }
+  std::string text(name);
+  if (system == msdos && text.find('/') == std::string::npos) {
+    std::replace(text.begin(), text.end(), '\\', '/');
+  }
+  return text;
+}
+
+std::uint32_t ZipRecord::unix_mode() const {
+  if (system == unix_like || system == macos) return attributes >> 16;
+  if (system != msdos) return 0;
+  constexpr std::uint32_t k_read_only = 1;
+  constexpr std::uint32_t k_directory = 16;
+  const std::uint32_t mode = (attributes & k_directory) != 0 ? S_IFDIR | 0775 : S_IFREG | 0664;
+  return (attributes & k_read_only) != 0 ? mode & (S_IFDIR | 0555) : mode;
+}
+
+// Seconds are signed, but a DOS time after 2038 shows that they wrapped around.
+std::optional<std::int64_t> ZipRecord::unix_time() const {
+  std::optional<std::uint32_t> seconds;
+  if (const auto times = find_extra(extra, 0x5855); times && times->size() >= 8) {
+    seconds = little_endian<std::uint32_t>(*times, 4);
+  }
+  if (const auto times = find_extra(extra, 0x5455);
+      times && times->size() >= 5 && (little_endian<std::uint8_t>(*times, 0) & 1U) != 0) {
+    seconds = little_endian<std::uint32_t>(*times, 1);
+  }
+  if (!seconds) return std::nullopt;
+  if (has_dos_year_2038(dos_time)) return *seconds;
+  return static_cast<std::int32_t>(*seconds);
+}
+
+Entry ZipRecord::entry() const {
+  Entry entry;
+  entry.name = name();
+  std::uint32_t mode = unix_mode();
+  if (mode == 0) mode = 0664;
+  if (entry.name.ends_with('/') && !S_ISDIR(mode)) mode = S_IFDIR | (mode & 07777) | 0111;
+  entry.mode = mode & 07777;
+  entry.mtime = timespec{unix_time().value_or(0), 0};
+  if (!unix_time()) entry.mtime = timespec{time_of_dos(dos_time), 0};
+  switch (mode & S_IFMT) {
+    case 0:
+    case S_IFREG:
+    case S_IFIFO:
+      entry.kind = Entry::Kind::file;
+      entry.size = size;
+      break;
+    case S_IFDIR:
+      entry.kind = Entry::Kind::directory;
+      break;
+    case S_IFLNK:
+      entry.kind = Entry::Kind::symlink;
+      break;
+    default:
+      entry.kind = Entry::Kind::other;
+  }
+  return entry;
+}
+
+namespace {
+
 constexpr std::string_view k_end = "PK\5\6"sv;
 constexpr std::size_t k_end_bytes = 22;
 constexpr std::size_t k_wide_end_bytes = 56;
@@ -48,40 +204,32 @@ Error in_parts(const Source& source) {
                "Join the files: zip -s 0 PARTS.zip --out WHOLE.zip");
 }
 
-Result<std::vector<char>> exact_bytes(const Source& source, std::uint64_t offset,
-                                      std::uint64_t size) {
+Result<std::string> exact_text(const Source& source, std::uint64_t offset, std::uint64_t size) {
   if (offset > source.size() || size > source.size() - offset || size > k_max_directory) {
     return truncated(source);
   }
-  std::vector<char> data(size);
-  TRY_ASSIGN(const std::size_t count,
-             source.read_at(offset, std::as_writable_bytes(std::span(data))));
-  if (count < size) return truncated(source);
-  return data;
-}
-
-std::string_view directory_text(const std::vector<char>& data) {
-  return {data.data(), data.size()};
+  TRY_ASSIGN(std::string text, source.text_at(offset, size));
+  if (text.size() < size) return truncated(source);
+  return text;
 }
 
 Result<bool> starts_at(const Source& source, std::uint64_t offset, std::string_view magic) {
   if (source.size() < magic.size() || offset > source.size() - magic.size()) return false;
-  TRY_ASSIGN(const auto start, exact_bytes(source, offset, magic.size()));
-  return directory_text(start) == magic;
+  TRY_ASSIGN(const std::string start, exact_text(source, offset, magic.size()));
+  return start == magic;
 }
 
 // The zip64 end record: where its locator points or, behind a self-extractor, right before it.
 Result<Directory> wide_directory(const Source& source, std::string_view locator,
                                  std::uint64_t locator_at) {
-  const auto stated = little<std::uint64_t>(locator, 8);
+  const auto stated = little_endian<std::uint64_t>(locator, 8);
   for (const std::uint64_t at : {stated, locator_at - k_wide_end_bytes}) {
     if (at > locator_at || locator_at - at < k_wide_end_bytes) continue;
-    TRY_ASSIGN(const auto record, exact_bytes(source, at, k_wide_end_bytes));
-    const std::string_view wide = directory_text(record);
+    TRY_ASSIGN(const std::string wide, exact_text(source, at, k_wide_end_bytes));
     if (!wide.starts_with("PK\6\6"sv)) continue;
-    if (little<std::uint32_t>(wide, 16) != 0) return in_parts(source);
-    return Directory{little<std::uint64_t>(wide, 40), little<std::uint64_t>(wide, 48), at,
-                     little<std::uint64_t>(wide, 32)};
+    if (little_endian<std::uint32_t>(wide, 16) != 0) return in_parts(source);
+    return Directory{little_endian<std::uint64_t>(wide, 40), little_endian<std::uint64_t>(wide, 48),
+                     at, little_endian<std::uint64_t>(wide, 32)};
   }
   return truncated(source);
 }
@@ -89,8 +237,8 @@ Result<Directory> wide_directory(const Source& source, std::string_view locator,
 // Whether the directory that the end record describes exists and ends right before it: if so, what
 // looks like a record of zip64 there is part of a name.
 Result<bool> ends_at(const Source& source, std::string_view end, std::uint64_t at) {
-  const std::uint64_t size = little<std::uint32_t>(end, 12);
-  if (size == 0 || size > at || little<std::uint32_t>(end, 16) != at - size) return false;
+  const std::uint64_t size = little_endian<std::uint32_t>(end, 12);
+  if (size == 0 || size > at || little_endian<std::uint32_t>(end, 16) != at - size) return false;
   return starts_at(source, at - size, k_record);
 }
 
@@ -99,7 +247,7 @@ Result<bool> ends_at(const Source& source, std::string_view end, std::uint64_t a
 std::optional<End> find_end(std::string_view tail) {
   const auto follows = [tail](std::size_t at) -> std::optional<std::string_view> {
     if (at + k_end_bytes > tail.size()) return std::nullopt;
-    const std::size_t end = at + k_end_bytes + little<std::uint16_t>(tail, at + 20);
+    const std::size_t end = at + k_end_bytes + little_endian<std::uint16_t>(tail, at + 20);
     return end <= tail.size() ? std::optional(tail.substr(end)) : std::nullopt;
   };
   constexpr auto k_none = std::string_view::npos;
@@ -118,15 +266,15 @@ std::optional<End> find_end(std::string_view tail) {
 }
 
 // The end of the file, which may contain the end record.
-Result<std::vector<char>> read_tail(const Source& source) {
+Result<std::string> read_tail(const Source& source) {
   const std::uint64_t size = std::min<std::uint64_t>(source.size(), k_end_bytes + k_max_comment);
-  return exact_bytes(source, source.size() - size, size);
+  return exact_text(source, source.size() - size, size);
 }
 
 Result<Directory> stated_directory(const Source& source) {
-  TRY_ASSIGN(const auto data, read_tail(source));
+  TRY_ASSIGN(const std::string data, read_tail(source));
   const std::uint64_t tail_at = source.size() - data.size();
-  const std::string_view tail = directory_text(data);
+  const std::string_view tail = data;
   const auto found = find_end(tail);
   if (!found) {
     TRY_ASSIGN(const bool is_first_part, starts_at(source, 0, "PK\7\10"sv));
@@ -140,9 +288,10 @@ Result<Directory> stated_directory(const Source& source) {
     const std::string_view locator = tail.substr(end - k_locator_bytes);
     TRY_ASSIGN(directory, wide_directory(source, locator, tail_at + end - k_locator_bytes));
   } else {
-    if (little<std::uint16_t>(tail, end + 4) != 0) return in_parts(source);
-    directory = {little<std::uint32_t>(tail, end + 12), little<std::uint32_t>(tail, end + 16),
-                 tail_at + end, little<std::uint16_t>(tail, end + 10)};
+    if (little_endian<std::uint16_t>(tail, end + 4) != 0) return in_parts(source);
+    directory = {little_endian<std::uint32_t>(tail, end + 12),
+                 little_endian<std::uint32_t>(tail, end + 16), tail_at + end,
+                 little_endian<std::uint16_t>(tail, end + 10)};
   }
   directory.has_junk = found->has_junk;
   return directory;
@@ -172,8 +321,8 @@ Result<Directory> find_directory(const Source& source) {
 // Data may precede the first member, but not a whole zip, as with `cat a.zip b.zip`.
 Status check_alone(const Source& source, std::uint64_t first) {
   const std::uint64_t size = std::min<std::uint64_t>(first, k_end_bytes + k_max_comment);
-  TRY_ASSIGN(const auto before, exact_bytes(source, first - size, size));
-  const auto end = find_end(directory_text(before));
+  TRY_ASSIGN(const std::string before, exact_text(source, first - size, size));
+  const auto end = find_end(before);
   if (!end || end->has_junk) return {};
   return fault(0, shown(source.path()) + ": two or more zip archives, one after another",
                "A zip lists its members at its end, so only those of the last one would be there. "
@@ -250,8 +399,8 @@ Status ZipIndex::check_places(const Source& source) const {
 }
 
 Result<bool> has_zip_end(const Source& source) {
-  TRY_ASSIGN(const auto tail, read_tail(source));
-  const auto end = find_end(directory_text(tail));
+  TRY_ASSIGN(const std::string tail, read_tail(source));
+  const auto end = find_end(tail);
   return end && !end->has_junk;
 }
 
@@ -260,7 +409,7 @@ Result<ZipIndex> read_zip_index(const Source& source) {
   ZipIndex index;
   index.directory_offset_ = directory.offset + directory.shift;
   index.has_junk_ = directory.has_junk;
-  TRY_ASSIGN(index.directory_, exact_bytes(source, index.directory_offset_, directory.size));
+  TRY_ASSIGN(index.directory_, exact_text(source, index.directory_offset_, directory.size));
   TRY(index.list_members(source, directory.shift));
   const std::uint64_t found = index.size();
   if (found != directory.members && (found & 0xffff) != directory.members) {

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <memory>
 
-#include "daemon/worker/decode/deflate64_codec.hpp"
-#include "daemon/worker/decode/inflater.hpp"
+#include "daemon/worker/decode/codec.hpp"
+#include "daemon/worker/gzip/inflater.hpp"
 
 namespace nodestage {
 namespace {
@@ -149,12 +149,12 @@ bool agrees(std::uint64_t local, std::uint64_t stated) { return local == 0 || lo
 // What the local header and the directory disagree on; "" for nothing. `local` has the whole name.
 std::string disagreement(std::string_view local, std::string_view extra, const ZipRecord& record) {
   if (local.substr(k_local_bytes, record.raw_name.size()) != record.raw_name) return "name";
-  if (little<std::uint16_t>(local, 8) != record.method) return "compression method";
-  const unsigned flags = little<std::uint16_t>(local, 6) ^ record.flags;
+  if (little_endian<std::uint16_t>(local, 8) != record.method) return "compression method";
+  const unsigned flags = little_endian<std::uint16_t>(local, 6) ^ record.flags;
   if ((flags & ZipRecord::encrypted) != 0) return "encryption";
-  if (!agrees(little<std::uint32_t>(local, 14), record.crc)) return "checksum";
-  std::uint64_t packed = little<std::uint32_t>(local, 18);
-  std::uint64_t size = little<std::uint32_t>(local, 22);
+  if (!agrees(little_endian<std::uint32_t>(local, 14), record.crc)) return "checksum";
+  std::uint64_t packed = little_endian<std::uint32_t>(local, 18);
+  std::uint64_t size = little_endian<std::uint32_t>(local, 22);
   if (const auto wide = find_extra(extra, 1)) static_cast<void>(widen(*wide, {&size, &packed}));
   if (!agrees(packed, record.packed)) return "compressed size";
   return agrees(size, record.size) ? "" : "size";
@@ -189,8 +189,8 @@ Result<std::size_t> ZipMember::header_size(std::string_view local) const {
   if (local.size() < k_local_bytes || !local.starts_with("PK\3\4"sv)) {
     return damaged("no entry starts where the directory says");
   }
-  const std::size_t name_size = little<std::uint16_t>(local, 26);
-  const std::size_t size = k_local_bytes + name_size + little<std::uint16_t>(local, 28);
+  const std::size_t name_size = little_endian<std::uint16_t>(local, 26);
+  const std::size_t size = k_local_bytes + name_size + little_endian<std::uint16_t>(local, 28);
   if (local.size() < size || room_ < size) {
     return damaged("the entry's header overlaps what follows it");
   }

@@ -24,6 +24,11 @@ Number little_endian(Bytes bytes, std::size_t at = 0) {
   return static_cast<Number>(number);
 }
 
+template <typename Number = std::uint32_t>
+Number little_endian(std::string_view text, std::size_t at = 0) {
+  return little_endian<Number>(std::as_bytes(std::span(text)), at);
+}
+
 template <typename Number>
 void put_little_endian(std::string& text, Number number) {
   auto rest = static_cast<std::uint64_t>(number);
@@ -64,5 +69,13 @@ bool is_stopped(const Error& error);
 // Lowers this process's priority (nice 19) and its I/O priority (idle), as far as the kernel
 // allows. The sandbox allows it, too.
 void lower_priority();
+
+// The worker's log: lines on fd 2, a pipe that the daemon drains. The daemon puts job and uid
+// before each line.
+
+// One write(2), so lines of several threads never mix. Control characters are escaped.
+void log_line(std::string_view text);
+// For what needs an administrator: the line starts with k_error_mark.
+void log_error(std::string_view text);
 
 }  // namespace nodestage

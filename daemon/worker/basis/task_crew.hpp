@@ -67,6 +67,10 @@ class TaskCrew {
   };
   using Tasks = std::vector<std::unique_ptr<Task>>;
 
+  // Makes a task that calls `work`, with the thread, for its run().
+  template <typename Work>
+  static std::unique_ptr<Task> task(Work work);
+
   // The crew starts with `busy` threads, the caller's among them, and grows up to `most` when tasks
   // ask for it. The growth of all crews of the process together is bounded.
   struct Size {
@@ -113,5 +117,18 @@ class TaskCrew {
   unsigned grown_ = 0;
   Status result_;
 };
+
+template <typename Work>
+std::unique_ptr<TaskCrew::Task> TaskCrew::task(Work work) {
+  class Call final : public Task {
+   public:
+    explicit Call(Work work) : work_(std::move(work)) {}
+    Status run(unsigned thread) override { return work_(thread); }
+
+   private:
+    Work work_;
+  };
+  return std::make_unique<Call>(std::move(work));
+}
 
 }  // namespace nodestage

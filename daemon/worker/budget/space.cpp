@@ -9,7 +9,6 @@
 
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/basis/log.hpp"
 
 namespace nodestage {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "daemon/worker/read/source.hpp"
 #include "daemon/worker/tree/file_data.hpp"
-#include "daemon/worker/tree/file_sink.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/xattrs.hpp"
 

@@ -74,31 +74,6 @@ struct CopyLeaf::LargeFile {
   std::atomic<bool> is_cut_off = false;
 };
 
-class CopyLeaf::PartTask final : public TaskCrew::Task {
- public:
-  PartTask(CopyLeaf& copy, std::shared_ptr<LargeFile> file, DataRange range)
-      : copy_(copy), file_(std::move(file)), range_(range) {}
-  Status run(unsigned thread) override { return copy_.copy_part(*file_, range_, thread); }
-
- private:
-  CopyLeaf& copy_;
-  const std::shared_ptr<LargeFile> file_;
-  const DataRange range_;
-};
-
-// One name of a file with several, if no link can be made.
-class CopyLeaf::AgainTask final : public TaskCrew::Task {
- public:
-  AgainTask(CopyLeaf& copy, Name name) : copy_(copy), name_(std::move(name)) {}
-  Status run(unsigned thread) override {
-    return copy_.copy_again(*name_.directory, name_.name, thread);
-  }
-
- private:
-  CopyLeaf& copy_;
-  const Name name_;
-};
-
 CopyLeaf::CopyLeaf(const Options& options, Space& space)
     : options_(options),
       open_source_(k_open_source | (options.links == LinksOut::kept ? O_NOFOLLOW : 0)) {
@@ -231,7 +206,8 @@ void CopyLeaf::add_parts(At& at, OpenFile file) {
   const std::shared_ptr<LargeFile> large(new LargeFile{std::move(file), count, false});
   for (std::uint64_t i = count; i-- > 0;) {
     const DataRange range{i * k_copy_part_bytes, std::min(size, (i + 1) * k_copy_part_bytes)};
-    at.tasks.push_back(std::make_unique<PartTask>(*this, large, range));
+    at.tasks.push_back(TaskCrew::task(
+        [this, large, range](unsigned thread) { return copy_part(*large, range, thread); }));
   }
 }
 
@@ -340,7 +316,9 @@ Status CopyLeaf::link_others(const std::string& path, const struct stat& info, u
       continue;
     }
     TaskCrew::Tasks again;
-    again.push_back(std::make_unique<AgainTask>(*this, std::move(name)));
+    again.push_back(TaskCrew::task([this, name = std::move(name)](unsigned by) {
+      return copy_again(*name.directory, name.name, by);
+    }));
     options_.crew.add(thread, std::move(again));
   }
   return {};

@@ -9,9 +9,9 @@
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/copy/copied_directories.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 
@@ -77,8 +77,6 @@ class CopyLeaf {
   enum class Links { kept, copied };
   struct OpenFile;
   struct LargeFile;
-  class PartTask;
-  class AgainTask;
   Status to(At& at);
   Status begin(At& at, Links links);
   Status file(At& at, const std::string& name, Links links);

@@ -9,7 +9,7 @@
 
 #include "common/os/file.hpp"
 #include "daemon/worker/copy/copy_leaf.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 namespace {
@@ -48,9 +48,6 @@ class TreeRun {
   [[nodiscard]] const CopyLeaf& leaves() const { return leaves_; }
 
  private:
-  class NamesTask;
-  class ListTask;
-  class BatchTask;
   using Entry = CopiedDirectory::Entry;
   Status list(CopiedDirectory& parent, const std::string& name, Entry entry, unsigned thread);
   Status list_names(CopiedDirectory& directory, const SharedFd& fd, unsigned thread);
@@ -60,6 +57,9 @@ class TreeRun {
   Status copy_behind(CopyLeaf::At& at, const ListedName& link);
   void add_directory(CopiedDirectory& parent, const std::string& name, Entry entry,
                      TaskCrew::Tasks& tasks);
+  std::unique_ptr<TaskCrew::Task> names_task(CopiedDirectory& directory, SharedFd fd);
+  std::unique_ptr<TaskCrew::Task> batch_task(CopiedDirectory& directory,
+                                             std::vector<ListedName> names);
   [[nodiscard]] static std::string prefix(const CopiedDirectory& directory);
 
   const CopyTree::Options& options_;
@@ -69,45 +69,20 @@ class TreeRun {
   CopyLeaf leaves_;
 };
 
-// A directory below `parent` and everything in it.
-class TreeRun::ListTask final : public TaskCrew::Task {
- public:
-  ListTask(TreeRun& run, CopiedDirectory& parent, std::string name, Entry entry)
-      : run_(run), parent_(parent), name_(std::move(name)), entry_(entry) {}
-  Status run(unsigned thread) override { return run_.list(parent_, name_, entry_, thread); }
-
- private:
-  TreeRun& run_;
-  CopiedDirectory& parent_;
-  const std::string name_;
-  const Entry entry_;
-};
+// The next names of an open directory.
+std::unique_ptr<TaskCrew::Task> TreeRun::names_task(CopiedDirectory& directory, SharedFd fd) {
+  return TaskCrew::task([this, &directory, fd = std::move(fd)](unsigned thread) {
+    return list_names(directory, fd, thread);
+  });
+}
 
 // Some entries of a directory that are not known to be directories.
-class TreeRun::BatchTask final : public TaskCrew::Task {
- public:
-  BatchTask(TreeRun& run, CopiedDirectory& directory, std::vector<ListedName> names)
-      : run_(run), directory_(directory), names_(std::move(names)) {}
-  Status run(unsigned thread) override { return run_.copy_batch(directory_, names_, thread); }
-
- private:
-  TreeRun& run_;
-  CopiedDirectory& directory_;
-  std::vector<ListedName> names_;
-};
-
-// The next names of an open directory.
-class TreeRun::NamesTask final : public TaskCrew::Task {
- public:
-  NamesTask(TreeRun& run, CopiedDirectory& directory, SharedFd fd)
-      : run_(run), directory_(directory), fd_(std::move(fd)) {}
-  Status run(unsigned thread) override { return run_.list_names(directory_, fd_, thread); }
-
- private:
-  TreeRun& run_;
-  CopiedDirectory& directory_;
-  const SharedFd fd_;
-};
+std::unique_ptr<TaskCrew::Task> TreeRun::batch_task(CopiedDirectory& directory,
+                                                    std::vector<ListedName> names) {
+  return TaskCrew::task([this, &directory, names = std::move(names)](unsigned thread) mutable {
+    return copy_batch(directory, names, thread);
+  });
+}
 
 Status TreeRun::run() {
   TaskCrew::Tasks first;
@@ -118,7 +93,7 @@ Status TreeRun::run() {
     return crew_.run(std::move(first));
   }
   TRY_ASSIGN(SharedFd fd, directories_.from(root));
-  first.push_back(std::make_unique<NamesTask>(*this, root, std::move(fd)));
+  first.push_back(names_task(root, std::move(fd)));
   return crew_.run(std::move(first));
 }
 
@@ -130,7 +105,8 @@ std::string TreeRun::prefix(const CopiedDirectory& directory) {
 void TreeRun::add_directory(CopiedDirectory& parent, const std::string& name, Entry entry,
                             TaskCrew::Tasks& tasks) {
   CopiedDirectories::begin_part(parent);
-  tasks.push_back(std::make_unique<ListTask>(*this, parent, name, entry));
+  tasks.push_back(TaskCrew::task(
+      [this, &parent, name, entry](unsigned thread) { return list(parent, name, entry, thread); }));
 }
 
 // With include globs, a directory is made when something in it is wanted.
@@ -164,7 +140,7 @@ Status TreeRun::list_names(CopiedDirectory& directory, const SharedFd& fd, unsig
   TaskCrew::Tasks tasks = tasks_for(directory, std::move(*names));
   if (is_more) {
     CopiedDirectories::begin_part(directory);
-    tasks.insert(tasks.begin(), std::make_unique<NamesTask>(*this, directory, fd));
+    tasks.insert(tasks.begin(), names_task(directory, fd));
   }
   crew_.add(thread, std::move(tasks));
   return directories_.end_part(directory, leaves_.space_of(thread));
@@ -185,7 +161,7 @@ TaskCrew::Tasks TreeRun::tasks_for(CopiedDirectory& directory, std::vector<Liste
     const auto end = at + static_cast<std::ptrdiff_t>(std::min(rest, k_batch_names));
     std::vector<ListedName> batch(std::make_move_iterator(at), std::make_move_iterator(end));
     CopiedDirectories::begin_part(directory);
-    tasks.push_back(std::make_unique<BatchTask>(*this, directory, std::move(batch)));
+    tasks.push_back(batch_task(directory, std::move(batch)));
     at = end;
   }
   return tasks;
@@ -206,8 +182,7 @@ Status TreeRun::copy_batch(CopiedDirectory& directory, std::vector<ListedName>& 
   }
   if (!names.empty()) {
     CopiedDirectories::begin_part(directory);
-    at.tasks.insert(at.tasks.begin(),
-                    std::make_unique<BatchTask>(*this, directory, std::move(names)));
+    at.tasks.insert(at.tasks.begin(), batch_task(directory, std::move(names)));
   }
   if (!at.tasks.empty()) crew_.add(thread, std::move(at.tasks));
   leaves_.end_task(thread);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "daemon/worker/decode/zstd_frames.hpp"
+#include "daemon/worker/gzip/deflate_blocks.hpp"
 
 namespace nodestage {
 namespace {
@@ -296,6 +297,101 @@ Error zstd_fault(std::size_t code) {
     return {k_needs_dictionary, "its dictionary is missing"};
   if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation) return {ENOMEM, "no memory"};
   return {0, std::string("zstd: ") + ZSTD_getErrorName(code)};
+}
+
+namespace {
+
+class Deflate64Codec final : public Codec {
+ public:
+  Status begin_frame() override {
+    blocks_.begin();
+    state_ = State::block;
+    return {};
+  }
+
+  Result<Step> decode(Bytes in, std::span<std::byte> out) override {
+    Bytes left = in;
+    std::size_t produced = 0;
+    for (;;) {
+      const Bytes bytes = blocks_.fresh();
+      const std::size_t count = std::min(bytes.size(), out.size() - produced);
+      std::copy_n(bytes.begin(), count, out.begin() + static_cast<std::ptrdiff_t>(produced));
+      blocks_.drop(count);
+      produced += count;
+      const bool is_over = state_ == State::end || state_ == State::damaged;
+      if (!blocks_.fresh().empty() || is_over || (state_ == State::input && left.empty())) break;
+      if (produced == out.size() && state_ == State::room) break;
+      state_ = blocks_.run(left);
+    }
+    const bool is_taken = blocks_.fresh().empty();
+    const Step step{in.size() - left.size(), produced, is_taken && state_ == State::end};
+    if (is_taken && state_ == State::damaged)
+      return failed({0, "Deflate64 data"}, step.consumed, step.produced);
+    return step;
+  }
+
+ private:
+  using Blocks = DeflateBlocks<Deflate64>;
+  using State = Blocks::State;
+  Blocks blocks_;
+  State state_ = State::block;
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> make_deflate64_codec() { return std::make_unique<Deflate64Codec>(); }
+
+bool starts_with(Bytes bytes, std::string_view magic) {
+  return bytes.size() >= magic.size() &&
+         std::equal(magic.begin(), magic.end(), bytes.begin(), [](char a, std::byte b) {
+           return static_cast<unsigned char>(a) == std::to_integer<unsigned char>(b);
+         });
+}
+
+bool is_skippable(Bytes bytes) {
+  return bytes.size() >= 8 && (little_endian(bytes) & 0xfffffff0U) == 0x184d2a50U;
+}
+
+bool begins_frame(Coding coding, Bytes start) {
+  const CodecRow& row = codec_of(coding);
+  if (row.may_be_skipped && is_skippable(start)) return true;
+  return row.make != nullptr && starts_with(start, row_of(coding).magic) &&
+         (row.begins == nullptr || row.begins(start));
+}
+
+std::size_t magic_bytes_of(Coding coding) {
+  const CodecRow& row = codec_of(coding);
+  const bool is_magic_all = row.begins == nullptr && !row.may_be_skipped;
+  return is_magic_all ? row_of(coding).magic.size() : k_magic_bytes;
+}
+
+Coding recognise_coding(Bytes start) {
+  Bytes frame = start;
+  while (is_skippable(frame)) {
+    const std::uint64_t skip = 8ULL + little_endian(frame, 4);
+    if (skip >= frame.size()) break;
+    frame = frame.subspan(skip);
+  }
+  const auto* const found =
+      std::find_if(std::begin(k_codings), std::end(k_codings),
+                   [frame](const CodingRow& row) { return begins_frame(row.coding, frame); });
+  return found == std::end(k_codings) ? Coding::plain : found->coding;
+}
+
+std::unique_ptr<Codec> make_codec(Coding coding, CodecLimits limits) {
+  const CodecRow& row = codec_of(coding);
+  return row.make == nullptr ? nullptr : row.make(limits);
+}
+
+std::vector<std::pair<std::string, std::string>> codec_libraries() {
+  std::vector<std::pair<std::string, std::string>> libraries;
+  for (const CodecRow& row : k_codecs) {
+    const std::string name(row_of(row.coding).library);
+    const auto is_it = [&name](const auto& library) { return library.first == name; };
+    if (!name.empty() && std::none_of(libraries.begin(), libraries.end(), is_it))
+      libraries.emplace_back(name, row.version());
+  }
+  return libraries;
 }
 
 }  // namespace nodestage

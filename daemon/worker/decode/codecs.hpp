@@ -6,8 +6,8 @@
 
 #include "daemon/worker/decode/codec.hpp"
 #include "daemon/worker/decode/gzip_codec.hpp"
-#include "daemon/worker/decode/inflater.hpp"
 #include "daemon/worker/decode/zstd_frames.hpp"
+#include "daemon/worker/gzip/inflater.hpp"
 
 namespace nodestage {
 

@@ -5,8 +5,8 @@
 
 #include "common/result.hpp"
 #include "daemon/worker/decode/codec.hpp"
-#include "daemon/worker/decode/inflater.hpp"
 #include "daemon/worker/decode/ordered_parts.hpp"
+#include "daemon/worker/gzip/inflater.hpp"
 
 namespace nodestage {
 

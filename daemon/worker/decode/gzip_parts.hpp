@@ -16,9 +16,9 @@
 #include <limits>
 #include <memory>
 
-#include "daemon/worker/decode/deflate_chunk.hpp"
 #include "daemon/worker/decode/gzip_codec.hpp"
 #include "daemon/worker/decode/ordered_parts.hpp"
+#include "daemon/worker/gzip/deflate_chunk.hpp"
 
 namespace nodestage {
 

@@ -1,6 +1,136 @@
 #include "daemon/worker/decode/ordered_parts.hpp"
 
+#include <algorithm>
+
+#include "common/text/human.hpp"
+
 namespace nodestage {
+
+// Uncompressed data have no checksum of their own.
+std::string DecodeFaults::how_to_test() const {
+  const std::string command = std::string(row_of(coding_).test) + " " + shell_word(shown(path_));
+  return (coding_ == Coding::plain ? "Compare it with the original: " : "Test it with: ") + command;
+}
+
+Error DecodeFaults::cut_off(std::uint64_t offset) const {
+  return fault(
+      0, shown(path_) + ": cut off after " + human_bytes(offset) + ": the archive is truncated",
+      "Was its creation or transfer stopped, by a quota or a time limit? " + how_to_test());
+}
+
+Error DecodeFaults::damaged(const std::string& where, std::string_view cause) const {
+  std::string what = shown(path_) + ": damaged " + where + " (";
+  what.append(cause).append(")");
+  return fault(0, std::move(what), "Make or transfer it again. " + how_to_test());
+}
+
+std::string DecodeFaults::byte(std::uint64_t offset) const {
+  return "byte " + human_count(offset) + " of " + human_count(std::max(size_, offset));
+}
+
+Error DecodeFaults::damaged_at(std::uint64_t offset, std::string_view cause) const {
+  return damaged("at " + byte(offset), cause);
+}
+
+Error DecodeFaults::damaged_before(std::uint64_t offset, std::string_view cause) const {
+  return damaged(offset == 0 ? "near its beginning" : "before " + byte(offset), cause);
+}
+
+Error DecodeFaults::of_codec(std::uint64_t offset, const Error& error) const {
+  if (is_stopped(error)) return error;
+  if (error.code == k_needs_dictionary)
+    return fault(error.code,
+                 shown(path_) + ": is compressed with a dictionary, which is not in the file",
+                 "Compress it without one (zstd and lz4 without -D)");
+  if (error.code != ENOMEM) return damaged_at(offset, error.text());
+  return fault(ENOMEM, shown(path_) + ": needs too much memory to decode: " + error.text(),
+               "Compress it with a window or dictionary of at most " + human_bytes(k_max_window) +
+                   ", as zstd and xz do by default");
+}
+
+Result<bool> skip_zeros(CompressedInput& input) {
+  for (;;) {
+    TRY_ASSIGN(const std::size_t held, input.ensure(1));
+    if (held == 0) return false;
+    const Bytes front = input.front();
+    const auto other = std::find_if(front.begin(), front.end(),
+                                    [](std::byte byte) { return byte != std::byte{0}; });
+    input.skip(static_cast<std::size_t>(other - front.begin()));
+    if (other != front.end()) return true;
+  }
+}
+
+Result<bool> FrameReader::find_frame() {
+  TRY_ASSIGN(const bool has_more, skip_zeros(input_));
+  if (has_more) {
+    TRY_ASSIGN(const std::size_t held, input_.ensure(magic_bytes_of(coding_)));
+    std::array<std::byte, k_magic_bytes> start{};
+    const auto magic = std::span(start).first(std::min(held, start.size()));
+    input_.copy(0, magic);
+    if (begins_frame(coding_, magic)) return true;
+    junk_at_ = input_.offset();
+  }
+  place_ = Place::at_end;
+  return false;
+}
+
+Status FrameReader::begin_frame() {
+  if (const Status begun = codec_->begin_frame(); !begun)
+    return faults_.of_codec(input_.offset(), begun.error());
+  place_ = Place::in_frame;
+  frame_bytes_ = 0;
+  return {};
+}
+
+std::size_t FrameReader::fill(std::span<std::byte> out, const std::function<bool()>& leave) {
+  std::size_t done = 0;
+  while (done < out.size() && fault_ && place_ != Place::at_end) {
+    if (place_ == Place::between_frames) {
+      const auto found = find_frame();
+      if (!found) fault_ = found.error();
+      if (!found || !*found || (done > 0 && leave && leave())) break;
+      fault_ = begin_frame();
+      if (!fault_) break;
+    }
+    done += step(out.subspan(done));
+  }
+  return done;
+}
+
+// Decodes some bytes, possibly none.
+std::size_t FrameReader::step(std::span<std::byte> out) {
+  if (const auto held = input_.ensure(1); !held) return failed(held.error());
+  const Bytes in = input_.front();
+  const auto step = decode(in, out);
+  if (!step) return failed(step.error(), codec_->before_fault().produced);
+  if (step->consumed == 0 && step->produced == 0 && !step->frame_ended) {
+    if (const auto held = input_.ensure(1); !held) return failed(held.error());
+    if (input_.front().empty()) return failed(faults_.cut_off(input_.offset()));
+    return failed(faults_.damaged_at(input_.offset(), "its end cannot be found"));
+  }
+  input_.skip(step->consumed);
+  return step->produced;
+}
+
+std::size_t FrameReader::flush(std::span<std::byte> out) {
+  std::size_t done = 0;
+  while (done < out.size() && fault_ && place_ == Place::in_frame) {
+    const auto step = decode({}, out.subspan(done));
+    if (!step) return done + failed(step.error(), codec_->before_fault().produced);
+    if (step->produced == 0) break;
+    done += step->produced;
+  }
+  return done;
+}
+
+Result<Codec::Step> FrameReader::decode(Bytes in, std::span<std::byte> out) {
+  auto step = codec_->decode(in, out);
+  if (!step)
+    return faults_.of_codec(input_.offset() + codec_->before_fault().consumed, step.error());
+  frame_bytes_ += step->produced;
+  if (step->frame_ended) place_ = Place::between_frames;
+  return step;
+}
 
 OrderedParts::~OrderedParts() {
   {

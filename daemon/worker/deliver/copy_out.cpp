@@ -86,8 +86,7 @@ CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope 
 }
 
 Status CopyOut::contents(Fd directory, const struct stat& info) {
-  Fd target(::fcntl(target_.get(), F_DUPFD_CLOEXEC, 0));
-  if (!target) return system_error("dup");
+  TRY_ASSIGN(Fd target, duplicate(target_.get()));
   Descent at{DirStack(std::move(target)), is_changed_};
   const bool is_ours = begin_target(info);
   const Status copied = tree(std::move(directory), at, "");
@@ -136,8 +135,7 @@ Status CopyOut::entry(const SourceEntry& source, const std::string& name,
   }
   if (S_ISDIR(info.st_mode)) return directory(source, {target_.get(), is_changed_}, name, info);
   if (left_out_(name, info)) return {};
-  Fd target(::fcntl(target_.get(), F_DUPFD_CLOEXEC, 0));
-  if (!target) return system_error("dup");
+  TRY_ASSIGN(Fd target, duplicate(target_.get()));
   Descent at{DirStack(std::move(target)), is_changed_};
   return leaf_or_link(at, source, name, name, info);
 }
@@ -148,8 +146,7 @@ Status CopyOut::directory(const SourceEntry& source, CopyInto into, const std::s
   auto from = open_beneath(source.dir_fd, source.path, O_PATH | O_DIRECTORY | source.follow);
   if (!from && scope_.is_early() && from.error().code == ENOENT) return {};
   if (!from) return check(path, source_fault(from.error(), info));
-  Fd target(::fcntl(into.fd, F_DUPFD_CLOEXEC, 0));
-  if (!target) return system_error("dup");
+  TRY_ASSIGN(Fd target, duplicate(into.fd));
   const std::string name(split_path(path).name);
   Descent at{DirStack(std::move(target)), into.is_changed,
              path.substr(0, path.size() - name.size())};

@@ -1,5 +1,3 @@
-#include "daemon/worker/deliver/deliver_leaf.hpp"
-
 #include <fcntl.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "common/os/file.hpp"
+#include "daemon/worker/deliver/copy_out.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 

@@ -35,7 +35,6 @@
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/tree/file_data.hpp"
-#include "daemon/worker/tree/hard_links.hpp"
 
 namespace nodestage {
 

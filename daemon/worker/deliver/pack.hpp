@@ -14,7 +14,6 @@
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/tree/file_data.hpp"
-#include "daemon/worker/tree/hard_links.hpp"
 #include "daemon/worker/tree/out_links.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 

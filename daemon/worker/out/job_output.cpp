@@ -18,7 +18,7 @@
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"
-#include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
@@ -196,19 +196,16 @@ int run_measure(const MeasureOrder& order, const StageRequest& request) {
   else if (*dropped > 0)
     log_line(human_bytes(*dropped) + " of what was staged and is unchanged are not kept");
   const auto size = measure_tree(k_worker_directory_fd);
-  StatusHeader header{};
-  header.magic = k_status_magic;
-  header.phase = static_cast<std::uint32_t>(size ? WorkerPhase::done : WorkerPhase::failed);
-  header.items = size ? 1 : 0;
-  ItemRecord record{};
   if (size) {
+    ItemRecord record{};
     record.bytes_total = size->bytes;
     record.files = size->inodes;
     static_cast<void>(write_status_item(k_worker_status_fd, 0, record));
   } else {
     log_line("the held tree cannot be measured: " + size.error().text());
   }
-  static_cast<void>(write_status_header(k_worker_status_fd, header));
+  const WorkerPhase phase = size ? WorkerPhase::done : WorkerPhase::failed;
+  static_cast<void>(write_status_phase(k_worker_status_fd, phase, size ? 1 : 0));
   return size ? 0 : 1;
 }
 

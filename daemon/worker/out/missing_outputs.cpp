@@ -15,7 +15,7 @@
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/out/output_target.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 namespace {

@@ -20,10 +20,10 @@
 #include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/copy/copy_leaf.hpp"
-#include "daemon/worker/decode/zstd_seek_table.hpp"
+#include "daemon/worker/decode/zstd_frames.hpp"
 #include "daemon/worker/read/source.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 namespace {
@@ -235,16 +235,7 @@ constexpr std::uint64_t k_max_xz_index = 64 * 1024 * 1024;
 constexpr std::size_t k_zstd_header = 18;               // the longest
 constexpr std::uint64_t k_bytes_per_inode = 64 * 1024;  // a guess for archives without an index
 
-// Fewer bytes if the file is shorter.
-Result<std::vector<std::byte>> bytes_at(const Source& source, std::uint64_t offset,
-                                        std::uint64_t size) {
-  std::vector<std::byte> data(size);
-  TRY_ASSIGN(const std::size_t count, source.read_at(offset, data));
-  data.resize(count);
-  return data;
-}
-
-const std::uint8_t* as_bytes(const std::vector<std::byte>& data) {
+const std::uint8_t* as_bytes(const std::string& data) {
   return reinterpret_cast<const std::uint8_t*>(data.data());
 }
 
@@ -257,9 +248,8 @@ struct Content {
 // file is large enough for that; otherwise there are several members.
 Result<std::optional<Content>> in_gzip(const Source& source) {
   if (source.size() < 18) return std::optional<Content>();
-  TRY_ASSIGN(const auto end, bytes_at(source, source.size() - 4, 4));
-  std::uint64_t last = 0;
-  for (std::size_t i = end.size(); i-- > 0;) last = last << 8 | std::to_integer<unsigned>(end[i]);
+  TRY_ASSIGN(const std::string end, source.text_at(source.size() - 4, 4));
+  std::uint64_t last = end.size() < 4 ? 0 : little_endian(end);
   const bool is_size = last >= source.size() && last / k_best_gzip_ratio <= source.size();
   if (is_size) return std::optional(Content{last, last});
   if (source.size() < k_gzip_wrap / 4) return std::optional<Content>();
@@ -274,13 +264,14 @@ Status with_xz_index(const Source& source, Use use) {
   constexpr std::size_t k_footer = LZMA_STREAM_HEADER_SIZE;
   if (source.size() < 2 * k_footer) return {};
   const std::uint64_t end = source.size() - k_footer;
-  TRY_ASSIGN(const auto footer, bytes_at(source, end, k_footer));
+  TRY_ASSIGN(const std::string footer, source.text_at(end, k_footer));
   lzma_stream_flags flags{};
   if (footer.size() < k_footer || lzma_stream_footer_decode(&flags, as_bytes(footer)) != LZMA_OK ||
       flags.backward_size > std::min(k_max_xz_index, end)) {
     return {};
   }
-  TRY_ASSIGN(const auto data, bytes_at(source, end - flags.backward_size, flags.backward_size));
+  TRY_ASSIGN(const std::string data,
+             source.text_at(end - flags.backward_size, flags.backward_size));
   lzma_index* index = nullptr;
   std::uint64_t memory = k_max_xz_index * 4;
   std::size_t at = 0;
@@ -305,7 +296,7 @@ Result<std::optional<Content>> in_xz(const Source& source) {
 Result<std::optional<Content>> in_zstd(const Source& source) {
   TRY_ASSIGN(const auto all, content_by_seek_table(source));
   if (all) return std::optional(Content{*all, *all});
-  TRY_ASSIGN(const auto start, bytes_at(source, 0, k_zstd_header));
+  TRY_ASSIGN(const std::string start, source.text_at(0, k_zstd_header));
   const unsigned long long stated = ZSTD_getFrameContentSize(start.data(), start.size());
   if (stated == ZSTD_CONTENTSIZE_UNKNOWN || stated == ZSTD_CONTENTSIZE_ERROR)
     return std::optional<Content>();

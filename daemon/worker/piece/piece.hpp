@@ -5,7 +5,6 @@
 #include <string>
 #include <variant>
 
-#include "daemon/worker/piece/archive_piece.hpp"
 #include "daemon/worker/piece/dataset_sources.hpp"
 #include "daemon/worker/piece/piece_form.hpp"
 

@@ -2,11 +2,20 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "common/os/file.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
+#include "common/text/path_names.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
+#include "daemon/worker/archive/container.hpp"
+#include "daemon/worker/archive/entry_filter.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
+#include "daemon/worker/write/tree_writer.hpp"
 
 namespace nodestage {
 namespace {
@@ -75,6 +84,253 @@ Status check_taken(const std::string& path, const Unpacking& wanted, std::uint64
   return fault(ENOENT,
                shown(path) + ": " + keys + (is_one ? " leaves" : " leave") + " nothing of it",
                advice);
+}
+
+namespace {
+
+constexpr const char* k_dereferenced = "an archive of nodestage pack --dereference";
+
+Error parted_link(const std::string& link) {
+  return fault(ENOENT, "is a hard link to '" + shown(link) + "', which strip= leaves out",
+               "include=, exclude= and strip= must not separate hard links");
+}
+
+std::size_t depth_of(const std::string& name) {
+  return static_cast<std::size_t>(std::count(name.begin(), name.end(), '/'));
+}
+
+// Returns whether it reached the archive's end.
+Result<bool> read_entries(Entries& entries, const LookTime& time, PieceLook& look) {
+  while (time.is_left()) {
+    TRY_ASSIGN(const Entry* entry, entries.next());
+    if (entry == nullptr) return true;
+    if (entry->kind != Entry::Kind::directory) ++look.files;
+    std::uint64_t left = entry->kind == Entry::Kind::file ? entry->size : 0;
+    bool has_more = true;
+    while (has_more && time.is_left()) {
+      TRY_ASSIGN(const Block block, entries.read());
+      has_more = !block.data.empty();
+      look.bytes += block.data.size();
+      left -= std::min<std::uint64_t>(left, block.data.size());
+    }
+    look.unread = has_more ? left : 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string ArchivePiece::default_name() const { return default_destination(path); }
+
+std::string ArchivePiece::kind() const {
+  std::string kind(row_of(container_).name);
+  if (coding() != Coding::plain) kind.append(".").append(row_of(coding()).suffix);
+  return kind;
+}
+
+Status ArchivePiece::open_entries() {
+  if (entries_) return {};
+  TRY_ASSIGN(entries_, entries_of_container());
+  return entries_->contents() != nullptr ? check_members(*entries_->contents()) : Status();
+}
+
+Result<std::unique_ptr<Entries>> ArchivePiece::entries_of_container() {
+  switch (container_) {
+    case Container::none:
+      break;
+    case Container::tar:
+      return open_tar_entries(*decoder_, wanted.eof);
+    case Container::zip:
+      return open_zip_entries(*source);
+    case Container::seven_zip:
+    case Container::iso:
+      return open_file_entries(container_, *source);
+  }
+  return Error{EINVAL, shown(path) + ": is not an archive"};
+}
+
+// Before anything is written: checks whether the wanted members can be read here.
+Status ArchivePiece::check_members(const ArchiveContents& contents) const {
+  if (contents.is_plain()) return {};
+  const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    const std::string member = contents.member(i).name;
+    const auto name = clean_entry_name(member);
+    if (!name || !filter.map(*name)) continue;
+    if (Status readable = contents.check_readable(i); !readable)
+      return at_entry(std::move(readable.error()), member);
+  }
+  return {};
+}
+
+Result<Need> ArchivePiece::need() {
+  const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
+  if (container_ == Container::zip) {
+    TRY(open_entries());
+    return need_of_members(*entries_->contents(), filter);
+  }
+  if (!wanted.include.empty() || !wanted.exclude.empty()) return Need{};
+  TRY_ASSIGN(Need need, need_of_archive(*source, decoder_->coding(), container_));
+  if (wanted.strip > 0) need.least = {};
+  return need;
+}
+
+Result<PieceLook> ArchivePiece::look(std::chrono::milliseconds limit) {
+  const LookTime time(limit);
+  PieceLook look;
+  TRY(open_entries());
+  if (const ArchiveContents* contents = entries_->contents()) {
+    look.index = PieceLook::Index{0, contents->total_size(), contents->is_plain()};
+    for (std::size_t i = 0; i < contents->size(); ++i)
+      look.index->files += contents->member(i).name.ends_with('/') ? 0U : 1U;
+    TRY(look_plainly(time, look));
+  } else {
+    const std::uint64_t before = meter->bytes_read;
+    TRY_ASSIGN(look.is_whole, read_entries(*entries_, time, look));
+    // libarchive reads a 7z itself, from its start, after the headers at its end.
+    look.position = is_stream(container_) ? decoder_->position() : meter->bytes_read - before;
+    if (look.is_whole || look.position > source->size()) look.position = source->size();
+    look.threads = decoder_->threads();
+  }
+  look.spent = time.spent();
+  return look;
+}
+
+Status ArchivePiece::build(const PieceContext& place) {
+  TRY_ASSIGN(const Fd to, make_directory(place));
+  TRY(open_entries());  // first: it looks for an index at the end
+  begin_relay(is_stream(container_) ? source->position() : 0);
+  TreeWriter writer(to.get(), place.umask, *meter, place.space,
+                    {limits.threads, limits.memory / 3, limits.rules.escaping, limits.rules.special,
+                     TreeWriterLimits().names, place.writes});
+  EntryLimits bounds(source->size(), limits.rules);
+  written_before_ = meter->bytes_written;
+  OutLinks out_links;
+  if (Status written = write_entries(writer, bounds, out_links); !written)
+    return as_part(std::move(written.error()));
+  if (Status finished = writer.finish(); !finished) {
+    const std::string* failed = writer.failed_entry();
+    return at_entry(std::move(finished.error()), failed != nullptr ? *failed : "");
+  }
+  if (Status within = check_ratio(bounds); !within) return at_entry(std::move(within.error()), "");
+  const TreeWriter::LeftOut left_out = writer.left_out();
+  add_skipped(escaped_ + left_out.escaped,
+              {"entry that leads out of the archive", "entries that lead out of the archive"});
+  add_skipped(left_out.specials, k_specials);
+  add_skipped(left_out.set_ids, {"file's set-id bits", "files' set-id bits"});
+  add_skipped(left_out.lost_xattrs, k_lost_xattrs);
+  add_note(writer.unreadable().note());
+  if (wanted.links == Links::follow) add_note(k_only_directories);
+  if (meter->bytes_written == written_before_)
+    link_note = out_links.note(LinksOut::kept, k_dereferenced, 0);
+  return look_behind();
+}
+
+// Takes notes of what follows the archive, if it is no other archive.
+Status ArchivePiece::look_behind() {
+  add_note(entries_->note());
+  bool is_junk = entries_->contents() != nullptr && entries_->contents()->has_junk();
+  if (const auto at = decoder_->junk_at()) {
+    TRY_ASSIGN(is_junk, has_junk(*source, *at));
+  }
+  if (is_junk) add_note(k_junk_note);
+  return {};
+}
+
+// A part of an archive is neither damaged nor without its end.
+Error ArchivePiece::as_part(Error error) const {
+  if (is_part_name(path) && !is_stopped(error))
+    error.advice =
+        "By its name it is one part of an archive in several files: join the parts in "
+        "order, and stage the whole";
+  return error;
+}
+
+Status ArchivePiece::write_entries(TreeWriter& writer, EntryLimits& bounds, OutLinks& out_links) {
+  const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
+  std::string name;
+  std::uint64_t seen = 0;
+  std::uint64_t taken = 0;
+  for (;;) {
+    auto next = entries_->next();
+    if (!next) return at_entry(std::move(next.error()), name);
+    if (*next == nullptr) break;
+    Entry& entry = **next;
+    name = entry.name;
+    if (!limits.rules.xattrs) entry.xattrs.reset();
+    Status within = bounds.check(entry);
+    if (within) within = check_ratio(bounds);
+    if (!within) return at_entry(std::move(within.error()), name);
+    auto cleaned = clean_entry_name(entry.name);
+    if (!cleaned) {
+      TRY(refuse(cleaned.error(), name));
+      continue;
+    }
+    if (cleaned->empty() && entry.kind != Entry::Kind::directory) {
+      return fault(EINVAL, shown(path) + ": contains an entry without a name",
+                   "Make the archive again without such an entry");
+    }
+    const auto mapped = filter.map(*cleaned);
+    if (!cleaned->empty()) ++seen;
+    if (!mapped) continue;
+    entry.name = *mapped;
+    if (entry.kind == Entry::Kind::symlink && leads_out(entry.link, depth_of(entry.name)))
+      out_links.add_kept(entry.name, entry.link);
+    if (entry.kind == Entry::Kind::hard_link) {
+      const auto link = clean_entry_name(entry.link);
+      if (!link) {
+        TRY(refuse(Error{EINVAL, "is a hard link that leads out of the archive"}, name));
+        continue;
+      }
+      auto stripped = filter.strip(*link);
+      if (!stripped) return at_entry(parted_link(*link), name);
+      entry.link = std::move(*stripped);
+    }
+    if (!mapped->empty()) ++taken;
+    if (Status added = write_entry(entry, writer, bounds); !added) {
+      const std::string* failed = writer.failed_entry();
+      return at_entry(std::move(added.error()), failed != nullptr ? *failed : name);
+    }
+  }
+  idle_globs = filter.idle_globs();
+  if (seen == 0) add_note("the archive has no entries");
+  return check_taken(path, wanted, seen, taken,
+                     "Look at its names; globs match what strip= leaves of them");
+}
+
+// The fault of an entry that leads out of the archive, or ok if the settings skip such entries.
+Status ArchivePiece::refuse(const Error& error, const std::string& name) {
+  if (limits.rules.escaping == Escaping::fail) return at_entry(error, name);
+  ++escaped_;
+  return {};
+}
+
+// For this archive alone.
+Status ArchivePiece::check_ratio(const EntryLimits& bounds) const {
+  return bounds.check_ratio(meter->bytes_written - written_before_);
+}
+
+Status ArchivePiece::write_entry(const Entry& entry, TreeWriter& writer,
+                                 const EntryLimits& bounds) {
+  if (entries_->data() != nullptr) return writer.add(entry, *entries_->data(), entries_->id());
+  TRY(writer.add(entry));
+  for (;;) {
+    TRY_ASSIGN(const Block block, entries_->read());
+    if (block.data.empty()) return {};
+    TRY(writer.write(block.offset, block.data));
+    TRY(check_ratio(bounds));
+  }
+}
+
+// Faults of the source start with its path; those of an entry get it here.
+Error ArchivePiece::at_entry(Error error, const std::string& name) const {
+  if (is_stopped(error)) return error;
+  const std::string start = shown(path) + ": ";
+  const bool has_path = error.what.starts_with(start);
+  if (name.empty()) return has_path ? error : with_prefix(std::move(error), start);
+  if (has_path) return with_suffix(std::move(error), " (entry " + shown(name) + ")");
+  return with_advice(with_prefix(std::move(error), start + "entry '" + shown(name) + "': "),
+                     "Make the archive again without such an entry");
 }
 
 }  // namespace nodestage

@@ -6,11 +6,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "common/os/file.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/archive/container.hpp"
+#include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/budget/space.hpp"
+#include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/piece/newest.hpp"
 #include "daemon/worker/piece/recognise.hpp"
 #include "daemon/worker/read/source.hpp"
@@ -114,5 +118,45 @@ std::string entry_keys_of(const Unpacking& wanted, bool with_globs = true);
 // The fault if something of a source was seen, and nothing of it taken.
 Status check_taken(const std::string& path, const Unpacking& wanted, std::uint64_t seen,
                    std::uint64_t taken, const std::string& advice);
+
+// ArchivePiece: an archive that becomes a tree. Piece has what its functions do.
+
+class TreeWriter;
+class EntryLimits;
+
+class ArchivePiece : public PieceForm {
+ public:
+  ArchivePiece(PieceForm form, Container container, std::unique_ptr<Decoder> decoder)
+      : PieceForm(std::move(form)), container_(container), decoder_(std::move(decoder)) {}
+
+  [[nodiscard]] std::string kind() const;
+  [[nodiscard]] std::string default_name() const;
+  Result<Need> need();
+  Result<PieceLook> look(std::chrono::milliseconds limit);
+  Status build(const PieceContext& place);
+
+  [[nodiscard]] Container container() const { return container_; }
+  [[nodiscard]] Coding coding() const { return decoder_->coding(); }
+  // The blocks of an xz file; 0 if unknown.
+  [[nodiscard]] std::uint64_t xz_blocks() const { return xz_blocks_of(*source); }
+
+ private:
+  Status look_behind();
+  [[nodiscard]] Error as_part(Error error) const;
+  Status open_entries();
+  Result<std::unique_ptr<Entries>> entries_of_container();
+  [[nodiscard]] Status check_members(const ArchiveContents& contents) const;
+  Status write_entries(TreeWriter& writer, EntryLimits& bounds, OutLinks& out_links);
+  Status refuse(const Error& error, const std::string& name);
+  Status write_entry(const Entry& entry, TreeWriter& writer, const EntryLimits& bounds);
+  [[nodiscard]] Status check_ratio(const EntryLimits& bounds) const;
+  [[nodiscard]] Error at_entry(Error error, const std::string& name) const;
+
+  Container container_;
+  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<Entries> entries_;  // once they are open
+  std::uint64_t written_before_ = 0;  // by other archives of the same item
+  std::uint64_t escaped_ = 0;         // entries whose names lead out of it
+};
 
 }  // namespace nodestage

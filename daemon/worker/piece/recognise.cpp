@@ -11,7 +11,6 @@
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/archive/zip_index.hpp"
-#include "daemon/worker/archive/zip_record.hpp"
 
 namespace nodestage {
 namespace {
@@ -56,7 +55,7 @@ bool starts_with_pickle(Bytes start) {
 bool has_pickle_first(Bytes start) {
   const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
   if (text.size() < k_local_bytes) return false;
-  const auto length = little<std::uint16_t>(text, 26);
+  const auto length = little_endian<std::uint16_t>(text, 26);
   return text.substr(k_local_bytes, length).ends_with("/data.pkl");
 }
 

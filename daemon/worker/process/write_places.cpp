@@ -14,7 +14,7 @@
 #include "daemon/worker/out/deliver_output.hpp"
 #include "daemon/worker/out/job_output.hpp"
 #include "daemon/worker/out/output_target.hpp"
-#include "daemon/worker/out/push.hpp"
+#include "daemon/worker/out/stage_out.hpp"
 #include "daemon/worker/sandbox/sandbox.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
@@ -24,11 +24,7 @@ namespace nodestage {
 namespace {
 
 int report(WorkerPhase phase, const std::string& cause) {
-  StatusHeader header{};
-  header.magic = k_status_magic;
-  header.phase = static_cast<std::uint32_t>(phase);
-  set_field(header.cause, cause);
-  static_cast<void>(write_status_header(k_worker_status_fd, header));
+  static_cast<void>(write_status_phase(k_worker_status_fd, phase, 0, cause));
   return phase == WorkerPhase::done ? 0 : 1;
 }
 

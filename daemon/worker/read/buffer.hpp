@@ -61,6 +61,16 @@ class BufferPool {
   std::shared_ptr<State> state_;  // outlives the pool while a buffer is out
 };
 
+// Bytes before a block's data that its consumer may fill, to make blocks of round sizes.
+inline constexpr std::size_t k_headroom = 512;
+
+// Decoded data in a buffer.
+struct DecodedBlock {
+  BufferPool::Buffer buffer;
+  std::size_t size = 0;  // of the data
+  [[nodiscard]] std::span<std::byte> room() const { return buffer.memory.subspan(k_headroom); }
+};
+
 // CompressedInput: a file's bytes in order, for a decoder that looks ahead, then takes them.
 // For one thread. Holds shares of the blocks that it was given: looking far ahead takes blocks from
 // a bounded pool.

@@ -90,6 +90,13 @@ Result<std::size_t> Source::read_at(std::uint64_t offset, std::span<std::byte> i
   return fetched.bytes;
 }
 
+Result<std::string> Source::text_at(std::uint64_t offset, std::uint64_t size) const {
+  std::string text(size, '\0');
+  TRY_ASSIGN(const std::size_t bytes, read_at(offset, std::as_writable_bytes(std::span(text))));
+  text.resize(bytes);
+  return text;
+}
+
 Result<Source::Fetched> Source::fetch_at(std::uint64_t offset, std::span<std::byte> into,
                                          const std::atomic<bool>& given_up) const {
   if (relayed_) return fetch_relayed(offset, into, given_up);

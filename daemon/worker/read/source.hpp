@@ -12,7 +12,7 @@
 #include "common/os/file.hpp"
 #include "common/result.hpp"
 #include "daemon/worker/budget/meter.hpp"
-#include "daemon/worker/spool/relayed_source.hpp"
+#include "daemon/worker/spool/item_relay.hpp"
 
 namespace nodestage {
 
@@ -40,9 +40,12 @@ class Source {
   // Does the same at `offset`, without moving the position of read(). Any thread.
   Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) const;
 
-  // Does the same without counting it as progress and without paying the rate for it. Where the
-  // source is relayed, it may wait for other nodes, until `given_up` is set or the worker stops:
-  // then the fault is stopped().
+  // Returns `size` bytes at `offset`; fewer only at the end. Any thread.
+  [[nodiscard]] Result<std::string> text_at(std::uint64_t offset, std::uint64_t size) const;
+
+  // Does the same as read_at() without counting it as progress and without paying the rate for it.
+  // Where the source is relayed, it may wait for other nodes, until `given_up` is set or the worker
+  // stops: then the fault is stopped().
   struct Fetched {
     std::size_t bytes = 0;
     std::size_t relayed = 0;  // of these, what cost nothing of the rate

@@ -14,6 +14,7 @@
 #include "common/text/human.hpp"
 #include "common/wire/hkdf.hpp"
 #include "common/wire/wire.hpp"
+#include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
 namespace {
@@ -162,12 +163,6 @@ void put_header(std::span<std::byte> header, std::size_t bytes, std::uint8_t kin
   header[4] = static_cast<std::byte>(kind);
 }
 
-std::size_t length_in(std::span<const std::byte> header) {
-  std::size_t bytes = 0;
-  for (unsigned i = 0; i < 4; ++i) bytes |= std::to_integer<std::size_t>(header[i]) << (8 * i);
-  return bytes;
-}
-
 }  // namespace
 
 void FrameCipher::Release::operator()(evp_cipher_ctx_st* context) const {
@@ -275,7 +270,7 @@ Result<bool> SealedStream::fill(std::size_t bytes, RelayClock::time_point until)
 Result<std::optional<SealedFrame>> SealedStream::receive(RelayClock::time_point until) {
   TRY_ASSIGN(const bool has_header, fill(k_header_bytes, until));
   if (!has_header) return std::optional<SealedFrame>();
-  const std::size_t length = length_in(in_);
+  const std::size_t length = little_endian(in_);
   if (length > k_most_frame_bytes)
     return Error{EPROTO, "the other side sends frames that are too large"};
   const std::size_t whole = k_header_bytes + length + k_tag_bytes;

@@ -31,7 +31,7 @@
 #include "common/result.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/relay_board.hpp"
-#include "daemon/worker/relay/peer_socket.hpp"
+#include "daemon/worker/relay/relay_basis.hpp"
 
 struct evp_cipher_ctx_st;  // of <openssl/evp.h>
 

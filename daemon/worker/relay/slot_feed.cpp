@@ -7,7 +7,6 @@
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/basis/log.hpp"
 #include "daemon/worker/basis/task_crew.hpp"
 
 namespace nodestage {

@@ -29,7 +29,7 @@
 #include "daemon/worker/relay/relay_basis.hpp"
 #include "daemon/worker/relay/sealed_stream.hpp"
 #include "daemon/worker/relay/spool_ring.hpp"
-#include "daemon/worker/spool/silence.hpp"
+#include "daemon/worker/spool/board.hpp"
 
 namespace nodestage {
 

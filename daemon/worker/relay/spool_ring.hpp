@@ -27,7 +27,7 @@
 
 #include "common/result.hpp"
 #include "common/wire/relay_board.hpp"
-#include "daemon/worker/relay/peer_socket.hpp"
+#include "daemon/worker/relay/relay_basis.hpp"
 #include "daemon/worker/relay/sealed_stream.hpp"
 
 namespace nodestage {

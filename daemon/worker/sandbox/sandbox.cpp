@@ -3,14 +3,186 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
+#include <vector>
 
 #include "common/os/file.hpp"
 #include "daemon/worker/sandbox/call_filter.hpp"
-#include "daemon/worker/sandbox/landlock.hpp"
 
 namespace nodestage {
+namespace {
+
+// LandlockRuleset: lets this process and all threads that it starts write only below a few
+// directories, by the part of the kernel's Landlock interface that is used here. A build machine's
+// kernel headers may be older than the node's kernel. Interface:
+// Documentation/userspace-api/landlock.rst of the kernel.
+
+// Rights on files, as the kernel numbers them.
+enum LandlockRight : std::uint64_t {
+  k_landlock_execute = 1 << 0,
+  k_landlock_write_file = 1 << 1,
+  k_landlock_remove_directory = 1 << 4,
+  k_landlock_remove_file = 1 << 5,
+  k_landlock_make_character_device = 1 << 6,
+  k_landlock_make_directory = 1 << 7,
+  k_landlock_make_file = 1 << 8,
+  k_landlock_make_socket = 1 << 9,
+  k_landlock_make_fifo = 1 << 10,
+  k_landlock_make_block_device = 1 << 11,
+  k_landlock_make_symlink = 1 << 12,
+  k_landlock_refer = 1 << 13,           // from version 2 on
+  k_landlock_truncate = 1 << 14,        // from version 3 on
+  k_landlock_control_device = 1 << 15,  // from version 5 on
+};
+
+// Every right that changes something.
+constexpr std::uint64_t k_landlock_all_writes = 0xfff2;
+
+enum class TcpPorts { none, all };
+
+constexpr int k_path_beneath = 1;  // LANDLOCK_RULE_PATH_BENEATH
+constexpr std::uint64_t k_bind_and_connect_tcp = 3;
+constexpr std::uint64_t k_abstract_sockets_and_signals = 3;
+
+struct RulesetAttributes {
+  std::uint64_t files = 0;
+  std::uint64_t network = 0;  // from version 4 on
+  std::uint64_t scoped = 0;   // from version 6 on
+};
+
+struct [[gnu::packed]] PathBeneath {
+  std::uint64_t allowed = 0;
+  std::int32_t path_fd = -1;
+};
+
+std::uint64_t known(std::uint64_t rights, int version) {
+  if (version < 3) rights &= ~std::uint64_t{k_landlock_truncate};
+  if (version < 5) rights &= ~std::uint64_t{k_landlock_control_device};
+  return rights;
+}
+
+// An older kernel knows only the first fields.
+std::size_t size_for(int version) {
+  if (version >= 6) return sizeof(RulesetAttributes);
+  return version >= 4 ? offsetof(RulesetAttributes, scoped) : offsetof(RulesetAttributes, network);
+}
+
+class LandlockRuleset {
+ public:
+  // Prepares to take away `rights`, as far as the kernel knows them, TCP ports (from version 4 on)
+  // unless all may be used, and signals to processes and abstract sockets outside (from version 6
+  // on). Fails with ENOSYS if there is no Landlock, or a version before 2.
+  static Result<LandlockRuleset> make(std::uint64_t rights, TcpPorts ports = TcpPorts::none) {
+    const int version = landlock_version();
+    if (version < 0) return confinement_error("landlock_create_ruleset", -version);
+    if (version < k_landlock_wanted) {
+      return Error{ENOSYS, version == 0 ? "this kernel has no Landlock, or it is switched off"
+                                        : "this kernel's Landlock is too old"};
+    }
+    const RulesetAttributes attributes{known(rights, version),
+                                       ports == TcpPorts::none ? k_bind_and_connect_tcp : 0,
+                                       k_abstract_sockets_and_signals};
+    Fd fd(static_cast<int>(
+        ::syscall(SYS_landlock_create_ruleset, &attributes, size_for(version), std::uint32_t{0})));
+    if (!fd) return confinement_error("landlock_create_ruleset", errno);
+    return LandlockRuleset(std::move(fd), attributes.files);
+  }
+
+  // Leaves `rights` on `path_fd` (O_PATH is enough) and everything below it.
+  [[nodiscard]] Status allow(int path_fd, std::uint64_t rights) const {
+    const PathBeneath rule{rights & rights_, path_fd};
+    if (::syscall(SYS_landlock_add_rule, fd_.get(), k_path_beneath, &rule, 0) == 0) return {};
+    return confinement_error("landlock_add_rule", errno);
+  }
+
+  // Applies to this process, its future threads, and everything that it starts. Cannot be undone.
+  // Needs no_new_privs.
+  [[nodiscard]] Status enter() const {
+    if (::syscall(SYS_landlock_restrict_self, fd_.get(), 0) == 0) return {};
+    return confinement_error("landlock_restrict_self", errno);
+  }
+
+ private:
+  LandlockRuleset(Fd fd, std::uint64_t rights) : fd_(std::move(fd)), rights_(rights) {}
+  Fd fd_;
+  std::uint64_t rights_;
+};
+
+constexpr std::uint64_t k_granted = k_landlock_write_file | k_landlock_remove_directory |
+                                    k_landlock_remove_file | k_landlock_make_directory |
+                                    k_landlock_make_file | k_landlock_make_symlink |
+                                    k_landlock_refer | k_landlock_truncate;
+
+// Forbids, as far as the kernel's version supports it: writing, creating, renaming, linking, and
+// removing except below `directories` (O_PATH is enough); creating devices and FIFOs; controlling
+// devices and running programs; TCP ports; signals to processes outside. Reading and open files
+// stay as they were. This cannot be undone, only narrowed. Needs no_new_privs and a process without
+// other threads. A fault leaves everything as it was. With Special::keep, FIFOs can also be created
+// below `directories`.
+Status confine_writes(std::span<const Fd> directories, Special special) {
+  TRY_ASSIGN(const LandlockRuleset rules,
+             LandlockRuleset::make(k_landlock_all_writes | k_landlock_execute));
+  std::uint64_t granted = k_granted;
+  if (special == Special::keep) granted |= k_landlock_make_fifo;
+  for (const Fd& directory : directories) TRY(rules.allow(directory.get(), granted));
+  return rules.enter();
+}
+
+// Does the same without a directory: only open files can be written. TCP ports can be used.
+Status confine_to_network() {
+  TRY_ASSIGN(const LandlockRuleset rules,
+             LandlockRuleset::make(k_landlock_all_writes | k_landlock_execute, TcpPorts::all));
+  return rules.enter();
+}
+
+// Returns the numbers after "KEY:"; none if the line is missing.
+std::vector<std::uint64_t> numbers(std::string_view status, const std::string& key, int base) {
+  const std::size_t line = status.find("\n" + key + ":");
+  if (line == std::string_view::npos) return {};
+  std::string_view rest = status.substr(line + key.size() + 2);
+  rest = rest.substr(0, rest.find('\n'));
+  std::vector<std::uint64_t> values;
+  while (true) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
+    std::uint64_t value = 0;
+    const auto end = std::from_chars(rest.data(), rest.data() + rest.size(), value, base);
+    if (end.ec != std::errc()) return values;
+    values.push_back(value);
+    rest.remove_prefix(static_cast<std::size_t>(end.ptr - rest.data()));
+  }
+}
+
+Status verify_ids(std::string_view status, const std::string& key, std::uint32_t wanted) {
+  if (wanted == 0) return Error{EPERM, "the order's " + key + " is 0"};
+  if (numbers(status, key, 10) == std::vector<std::uint64_t>(4, wanted)) return {};
+  return Error{EPERM, "a " + key + " of this process is not " + std::to_string(wanted)};
+}
+
+}  // namespace
+
+Status verify_process_status(std::string_view status, const OrderHead& order) {
+  TRY(verify_ids(status, "Uid", order.uid));
+  TRY(verify_ids(status, "Gid", order.gid));
+  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapAmb"}) {
+    if (numbers(status, set, 16) != std::vector<std::uint64_t>{0}) {
+      return Error{EPERM, std::string("the capability set ") + set + " is not empty"};
+    }
+  }
+  if (numbers(status, "NoNewPrivs", 10) != std::vector<std::uint64_t>{1}) {
+    return Error{EPERM, "no_new_privs is not set"};
+  }
+  return {};
+}
+
+Status verify_privileges(const OrderHead& order) {
+  TRY_ASSIGN(const std::string status, read_file(AT_FDCWD, "/proc/self/status", 64 * 1024));
+  return verify_process_status(status, order);
+}
+
 namespace {
 
 // Each writer keeps 64 directories open, and a job may have hundreds of CPUs.
@@ -34,21 +206,6 @@ void add(std::string& list, const std::string& text) {
   list += text;
 }
 
-void filter(Sandbox& sandbox, Profile profile, Special special) {
-  switch (profile) {
-    case Profile::decode:
-      return note_calls(sandbox, filter_calls(special));
-    case Profile::relay:
-      return note_calls(sandbox, filter_relay_calls());
-  }
-}
-
-Status confine(Profile profile, Special special, const std::vector<Fd>& places) {
-  return profile == Profile::relay ? confine_to_network() : confine_writes(places, special);
-}
-
-}  // namespace
-
 void note_writes(Sandbox& sandbox, const Status& confined) {
   sandbox.writes_confined = static_cast<bool>(confined);
   if (confined) return;
@@ -64,6 +221,21 @@ void note_calls(Sandbox& sandbox, const Status& filtered) {
   add(has_seccomp_filters() ? sandbox.fault : sandbox.lacking,
       "its system calls are not filtered: " + filtered.error().text());
 }
+
+void filter(Sandbox& sandbox, Profile profile, Special special) {
+  switch (profile) {
+    case Profile::decode:
+      return note_calls(sandbox, filter_calls(special));
+    case Profile::relay:
+      return note_calls(sandbox, filter_relay_calls());
+  }
+}
+
+Status confine(Profile profile, Special special, const std::vector<Fd>& places) {
+  return profile == Profile::relay ? confine_to_network() : confine_writes(places, special);
+}
+
+}  // namespace
 
 Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places) {
   static_cast<void>(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));  // already set, except in tests

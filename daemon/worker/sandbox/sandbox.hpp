@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/os/file.hpp"
@@ -10,6 +11,16 @@
 #include "common/wire/worker_order.hpp"
 
 namespace nodestage {
+
+// Proves that this process has no right that the job's user lacks.
+
+// Fails unless all of this holds: every uid and gid (real, effective, saved, of the file system) is
+// the order's and not 0; the inheritable, permitted, effective, and ambient capability sets are
+// empty; no_new_privs is set. Supplementary groups and the bounding set may be anything.
+Status verify_privileges(const OrderHead& order);
+
+// Does the same for a text of /proc/self/status.
+Status verify_process_status(std::string_view status, const OrderHead& order);
 
 // The rights that a task needs. (Those of pip and other programs are below.)
 enum class Profile {
@@ -26,10 +37,6 @@ struct Sandbox {
 
   [[nodiscard]] bool holds() const { return writes_confined && calls_filtered; }
 };
-
-// Records the results of confining writes and of filtering system calls.
-void note_writes(Sandbox& sandbox, const Status& confined);
-void note_calls(Sandbox& sandbox, const Status& filtered);
 
 // Limits open files, memory dumps, the directories to write to (below `places`), and the system
 // calls. With Special::keep, FIFOs can be created, too. Profile::relay has no places and nothing

@@ -8,10 +8,11 @@
 #include "common/request/job_environment.hpp"
 #include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/piece/recognise.hpp"
-#include "daemon/worker/venv/build_variables.hpp"
+#include "daemon/worker/venv/builder.hpp"
 #include "daemon/worker/venv/requirements.hpp"
 #include "daemon/worker/venv/venv_build.hpp"
 
@@ -115,8 +116,7 @@ void add_settings(ShareKey& key, const VenvItem& item, VenvInstaller installer) 
 // Directories that a variable lists, separated by blanks (pip) or commas (uv).
 void add_listed(std::vector<std::string>& directories, std::string_view list) {
   while (!list.empty()) {
-    const std::string_view one = list.substr(0, list.find_first_of(" ,"));
-    list.remove_prefix(std::min(one.size() + 1, list.size()));
+    const std::string_view one = take_part(list, " ,");
     if (one.starts_with('/')) directories.emplace_back(one);
   }
 }

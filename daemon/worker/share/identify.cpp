@@ -5,17 +5,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <vector>
 
 #include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
-#include "daemon/worker/basis/log.hpp"
+#include "common/wire/worker_order.hpp"
+#include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/piece/dataset_sources.hpp"
 #include "daemon/worker/piece/piece.hpp"
 #include "daemon/worker/share/dataset_key.hpp"
 #include "daemon/worker/share/source_trust.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 namespace {
@@ -209,26 +212,18 @@ Status report_nothing_yet(const StageRequest& request) {
   return {};
 }
 
-Status report_phase(const StageRequest& request, WorkerPhase phase) {
-  StatusHeader header{};
-  header.magic = k_status_magic;
-  header.phase = static_cast<std::uint32_t>(phase);
-  header.items = static_cast<std::uint32_t>(items_of(request));
-  return write_status_header(k_worker_status_fd, header);
-}
-
 // `find_all` calls what it is given as find_each() does.
 template <typename FindAll>
 Status identify(const StageRequest& request, FindAll find_all) {
   TRY(report_nothing_yet(request));
-  TRY(report_phase(request, WorkerPhase::working));
+  TRY(write_status_phase(k_worker_status_fd, WorkerPhase::working, items_of(request)));
   Status written;
   find_all([&](std::size_t index, const Finding& finding) {
     if (written)
       written = write_status_item(k_worker_status_fd, index, record_of(request, index, finding));
   });
   TRY(std::move(written));
-  return report_phase(request, WorkerPhase::done);
+  return write_status_phase(k_worker_status_fd, WorkerPhase::done, items_of(request));
 }
 
 int exit_code(const Status& written) {
@@ -263,6 +258,70 @@ int run_look(const LookOrder& order, const StageRequest& request, const OpenedIt
 // hold their user's paths, and of a directory the keeper could open nothing.)
 bool is_for_readers(const DatasetItem& item) {
   return item.shared && !item.async && item.newest == 0;
+}
+
+namespace {
+
+constexpr std::uint64_t k_stat_block = 512;  // of st_blocks
+
+void add(TreeState& state, const struct stat& info) {
+  const auto bytes = static_cast<std::uint64_t>(info.st_blocks) * k_stat_block;
+  // Each name of a file gets its share.
+  state.bytes += S_ISDIR(info.st_mode) || info.st_nlink < 2 ? bytes : bytes / info.st_nlink;
+  state.ctime = std::max(state.ctime, nanoseconds(info.st_ctim));
+}
+
+Status walk_tree(int fd, TreeState& state) {
+  TRY_ASSIGN(Fd root, duplicate(fd));
+  TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(root), WalkFor::looking));
+  for (;;) {
+    TRY_ASSIGN(const auto step, walk.next());
+    if (!step) return {};
+    if (step->kind == WalkStep::Kind::fault)
+      return Error{step->fault.code, walk.path(*step) + ": " + step->fault.what};
+    if (step->kind == WalkStep::Kind::directory_end) continue;
+    ++state.files;
+    add(state, step->info);
+  }
+}
+
+Status report(const Result<TreeState>& state) {
+  if (!state)
+    return write_status_phase(k_worker_status_fd, WorkerPhase::failed, 0, state.error().text());
+  ItemRecord record{};
+  record.state = static_cast<std::uint32_t>(ItemState::done);
+  record.files = state->files;
+  record.bytes_total = state->bytes;
+  set_field(record.name, ctime_text(state->ctime));
+  TRY(write_status_item(k_worker_status_fd, 0, record));
+  return write_status_phase(k_worker_status_fd, WorkerPhase::done, 1);
+}
+
+}  // namespace
+
+Result<TreeState> state_of_tree(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return system_error("fstat");
+  TreeState state;
+  add(state, info);
+  if (S_ISDIR(info.st_mode)) TRY(walk_tree(fd, state));
+  return state;
+}
+
+std::string ctime_text(std::int64_t ctime) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%lld.%09lld", static_cast<long long>(ctime / k_ns_per_s),
+                static_cast<long long>(ctime % k_ns_per_s));
+  return text;
+}
+
+int run_compare() {
+  lower_priority();
+  const auto state = state_of_tree(k_worker_directory_fd);
+  if (!state) log_line("a kept tree cannot be compared: " + state.error().text());
+  const Status reported = report(state);
+  if (!reported) log_line("a kept tree's state cannot be reported: " + reported.error().text());
+  return state && reported ? 0 : 1;
 }
 
 }  // namespace nodestage

@@ -18,9 +18,8 @@
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/basis/task_crew.hpp"
 #include "daemon/worker/budget/meter.hpp"
-#include "daemon/worker/share/looked_directories.hpp"
 #include "daemon/worker/share/source_trust.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 namespace {
@@ -47,9 +46,6 @@ class TreeLooking {
   Result<TreeLook> run(int fd);
 
  private:
-  class ListTask;
-  class NamesTask;
-  class BatchTask;
   struct Hand {  // of one thread
     SourcePace pace;
     std::uint64_t bytes = 0;
@@ -72,6 +68,7 @@ class TreeLooking {
                             std::vector<ListedName> names);
   void add_directory(const At& at, const std::string& name, LookedAt::As as,
                      TaskCrew::Tasks& tasks);
+  std::unique_ptr<TaskCrew::Task> names_task(LookedAt& directory, OpenDirectory fd);
   Status look_at_batch(LookedAt& directory, const OpenDirectory& fd,
                        const std::vector<ListedName>& names, unsigned thread);
   Status end_task(LookedAt& directory, unsigned thread);
@@ -100,57 +97,12 @@ class TreeLooking {
   LookedDirectories directories_;
 };
 
-// A directory in `parent` and everything in it.
-class TreeLooking::ListTask final : public TaskCrew::Task {
- public:
-  ListTask(TreeLooking& looking, LookedAt& parent, OpenDirectory above, std::string name,
-           LookedAt::As as)
-      : looking_(looking),
-        parent_(parent),
-        above_(std::move(above)),
-        name_(std::move(name)),
-        as_(as) {}
-  Status run(unsigned thread) override {
-    return looking_.list(parent_, std::exchange(above_, nullptr), name_, as_, thread);
-  }
-
- private:
-  TreeLooking& looking_;
-  LookedAt& parent_;
-  OpenDirectory above_;
-  const std::string name_;
-  const LookedAt::As as_;
-};
-
 // The next names of an open directory.
-class TreeLooking::NamesTask final : public TaskCrew::Task {
- public:
-  NamesTask(TreeLooking& looking, LookedAt& directory, OpenDirectory fd)
-      : looking_(looking), directory_(directory), fd_(std::move(fd)) {}
-  Status run(unsigned thread) override { return looking_.list_names(directory_, fd_, thread); }
-
- private:
-  TreeLooking& looking_;
-  LookedAt& directory_;
-  const OpenDirectory fd_;
-};
-
-// Some entries of a directory that are not known to be directories.
-class TreeLooking::BatchTask final : public TaskCrew::Task {
- public:
-  BatchTask(TreeLooking& looking, LookedAt& directory, OpenDirectory fd,
-            std::vector<ListedName> names)
-      : looking_(looking), directory_(directory), fd_(std::move(fd)), names_(std::move(names)) {}
-  Status run(unsigned thread) override {
-    return looking_.look_at_batch(directory_, fd_, names_, thread);
-  }
-
- private:
-  TreeLooking& looking_;
-  LookedAt& directory_;
-  const OpenDirectory fd_;
-  const std::vector<ListedName> names_;
-};
+std::unique_ptr<TaskCrew::Task> TreeLooking::names_task(LookedAt& directory, OpenDirectory fd) {
+  return TaskCrew::task([this, &directory, fd = std::move(fd)](unsigned thread) {
+    return list_names(directory, fd, thread);
+  });
+}
 
 Result<TreeLook> TreeLooking::run(int fd) {
   TreeLook look;
@@ -162,8 +114,7 @@ Result<TreeLook> TreeLooking::run(int fd) {
   LookedAt& top = directories_.add(nullptr, "", info, LookedAt::As::itself);
   note(top, "", info, 0);
   TaskCrew::Tasks first;
-  first.push_back(
-      std::make_unique<NamesTask>(*this, top, std::make_shared<const Fd>(std::move(readable))));
+  first.push_back(names_task(top, std::make_shared<const Fd>(std::move(readable))));
   TRY(crew_.run(std::move(first)));
   if (is_stopped()) return Error{ECANCELED, "stopped"};
   look.digest = hex_digits(directories_.digest());
@@ -213,7 +164,7 @@ Status TreeLooking::list_names(LookedAt& directory, const OpenDirectory& fd, uns
   TaskCrew::Tasks tasks = tasks_for(directory, fd, std::move(*names));
   if (is_more) {
     ++directory.parts;
-    tasks.insert(tasks.begin(), std::make_unique<NamesTask>(*this, directory, fd));
+    tasks.insert(tasks.begin(), names_task(directory, fd));
   }
   crew_.add(thread, std::move(tasks));
   return end_task(directory, thread);
@@ -235,7 +186,10 @@ TaskCrew::Tasks TreeLooking::tasks_for(LookedAt& directory, const OpenDirectory&
     const auto end = at + static_cast<std::ptrdiff_t>(std::min(rest, k_look_names));
     std::vector<ListedName> batch(std::make_move_iterator(at), std::make_move_iterator(end));
     ++directory.parts;
-    tasks.push_back(std::make_unique<BatchTask>(*this, directory, fd, std::move(batch)));
+    tasks.push_back(
+        TaskCrew::task([this, &directory, fd, batch = std::move(batch)](unsigned thread) {
+          return look_at_batch(directory, fd, batch, thread);
+        }));
     at = end;
   }
   return tasks;
@@ -244,7 +198,10 @@ TaskCrew::Tasks TreeLooking::tasks_for(LookedAt& directory, const OpenDirectory&
 void TreeLooking::add_directory(const At& at, const std::string& name, LookedAt::As as,
                                 TaskCrew::Tasks& tasks) {
   ++at.directory.parts;
-  tasks.push_back(std::make_unique<ListTask>(*this, at.directory, at.fd, name, as));
+  tasks.push_back(TaskCrew::task(
+      [this, &parent = at.directory, above = at.fd, name, as](unsigned thread) mutable {
+        return list(parent, std::exchange(above, nullptr), name, as, thread);
+      }));
 }
 
 Status TreeLooking::look_at_batch(LookedAt& directory, const OpenDirectory& fd,

@@ -11,8 +11,221 @@
 #include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
+namespace {
 
-namespace {}  // namespace
+// A read far ahead waits for so long after the last one that was not.
+constexpr std::chrono::milliseconds k_rest{500};
+constexpr std::size_t k_least_part = std::size_t{64} << 10;
+constexpr std::size_t k_most_part = std::size_t{1} << 20;
+// The end of an archive that has its index there, which is read before anything else.
+constexpr std::uint64_t k_tail = 512ULL << 10;
+constexpr std::uint64_t k_jump = 64ULL << 20;  // more than is read ahead
+
+bool is(const std::atomic<std::uint32_t>& word, RelaySlotState state) {
+  return word == static_cast<std::uint32_t>(state);
+}
+bool is(const std::atomic<std::uint32_t>& word, RelayReader reader) {
+  return word == static_cast<std::uint32_t>(reader);
+}
+
+// Returns false at the end of the file or on an error (errno).
+bool read_all_at(int fd, std::uint64_t offset, std::span<std::byte> into) {
+  const auto count = pread_all(fd, into, offset);
+  errno = count ? EIO : count.error().code;
+  return count && *count == into.size();
+}
+
+}  // namespace
+
+// While a thread reads from the spool, or waits.
+class RelayedSource::Turn {
+ public:
+  Turn(RelayedSource& source, std::uint64_t offset) : source_(source) {
+    const std::lock_guard lock(source_.mutex_);
+    at_ = source_.turns_.insert(offset);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    const std::lock_guard lock(source_.mutex_);
+    set_near(false);
+    source_.turns_.erase(at_);
+    source_.publish();
+    if (source_.turns_.empty()) source_.idle_.notify_all();
+  }
+
+  // Under mutex_.
+  void set_near(bool is_near) {
+    source_.waiting_near_ += is_near ? 1U : 0U;
+    source_.waiting_near_ -= is_near_ ? 1U : 0U;
+    is_near_ = is_near;
+  }
+
+ private:
+  RelayedSource& source_;
+  std::multiset<std::uint64_t>::iterator at_;
+  bool is_near_ = false;
+};
+
+RelayedSource::RelayedSource(const RelayContext& place, RelayedSources& sources, Meter& meter,
+                             std::uint64_t offset)
+    : place_(place),
+      sources_(sources),
+      meter_(meter),
+      part_(std::clamp<std::size_t>(place.ring / 16, k_least_part, k_most_part)),
+      highest_(offset),
+      position_(offset) {
+  place_.slot->position = offset;
+  raise(place_.board->moves);
+}
+
+Result<bool> RelayedSource::fetch(std::uint64_t offset, std::span<std::byte> into,
+                                  const std::atomic<bool>& given_up) {
+  Turn turn(*this, offset);
+  SilenceWatch watch(*place_.board, place_.silence);
+  for (;;) {
+    if (is_closed_) return stopped();
+    const std::uint32_t seen = place_.board->news;
+    const std::string end = ended();  // first: what is there at the end counts
+    if (take(offset, into)) return true;
+    {
+      const std::lock_guard lock(mutex_);
+      const Choice chosen = choose(offset, into.size(), end);
+      turn.set_near(chosen == Choice::wait_near);
+      if (chosen == Choice::original) return false;
+    }
+    TRY(meter_.check());
+    if (given_up) return stopped();
+    await_raise(place_.board->news, seen, k_news_step, news_at(offset + into.size()));
+    if (!watch.is_silent()) continue;
+    sources_.lose();
+    const std::lock_guard lock(mutex_);
+    give_up(k_relay_is_silent);
+  }
+}
+
+bool RelayedSource::take(std::uint64_t offset, std::span<std::byte> into) {
+  const bool has_read = is_there(offset, into.size()) && read_ring(offset, into);
+  const std::lock_guard lock(mutex_);
+  count();
+  if (!has_read) return false;
+  highest_ = std::max(highest_, offset + into.size());
+  return true;
+}
+
+bool RelayedSource::is_there(std::uint64_t offset, std::size_t bytes) const {
+  const RelaySlot& slot = *place_.slot;
+  return !is(slot.reader, RelayReader::dropped) && offset + bytes <= slot.watermark &&
+         offset >= slot.low;
+}
+
+// What was overwritten meanwhile does not count.
+bool RelayedSource::read_ring(std::uint64_t offset, std::span<std::byte> into) {
+  const std::uint64_t first =
+      std::min<std::uint64_t>(into.size(), place_.ring - offset % place_.ring);
+  const auto at = [this](std::uint64_t o) { return spool_offset(place_.index, place_.ring, o); };
+  const bool has_read = read_all_at(place_.spool_fd, at(offset), into.first(first)) &&
+                        read_all_at(place_.spool_fd, at(offset + first), into.subspan(first));
+  const int code = errno;
+  full_fence();  // the bytes before `low`
+  if (has_read) return offset >= place_.slot->low;
+  const std::lock_guard lock(mutex_);
+  give_up(std::string("the spool cannot be read: ") + std::strerror(code));
+  return false;
+}
+
+// Why no more will come; "": it will.
+std::string RelayedSource::ended() const {
+  const RelaySlot& slot = *place_.slot;
+  const RelayBoard& board = *place_.board;
+  const bool is_over = is(slot.state, RelaySlotState::over) && slot.watermark < place_.size;
+  if (is(slot.reader, RelayReader::dropped))
+    return board_text(slot.why, sizeof slot.why, k_relay_lagged);
+  if (is_over) return board_text(slot.why, sizeof slot.why, "the relay has ended");
+  if (board.is_off != 0) return board_text(board.why, sizeof board.why, "it is turned off");
+  return {};
+}
+
+// For what is not in the ring. Under mutex_.
+RelayedSource::Choice RelayedSource::choose(std::uint64_t offset, std::size_t bytes,
+                                            const std::string& ended) {
+  if (!ended.empty()) give_up(ended);
+  const std::uint64_t end = offset + bytes;
+  if (end + k_tail > place_.size && offset > position_ + k_jump) return Choice::original;
+  if (!lost_.empty()) {
+    if (why_.empty()) why_ = lost_;
+    return Choice::original;
+  }
+  if (offset < place_.slot->low) {
+    if (why_.empty()) why_ = k_relay_lagged;
+    return Choice::original;
+  }
+  if (is_near(end)) return Choice::wait_near;
+  const bool may_wait = waiting_near_ > 0 || Clock::now() - moved_ < k_rest;
+  return may_wait ? Choice::wait_far : Choice::original;
+}
+
+// Returns whether the relay worker gets there while nothing else is read. It gets ring_ahead()
+// beyond the last of what was read, and gets at most a block more.
+bool RelayedSource::is_near(std::uint64_t end) const {
+  const std::uint64_t ahead = ring_ahead(place_.ring);
+  return end <= position_ + ahead - ahead / 4;
+}
+
+void RelayedSource::give_up(const std::string& why) {
+  if (lost_.empty()) lost_ = why;
+}
+
+void RelayedSource::read_original(std::uint64_t offset, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (is_near(offset + bytes)) highest_ = std::max(highest_, offset + bytes);
+  publish();
+}
+
+void RelayedSource::skip_to(std::uint64_t offset) {
+  const std::lock_guard lock(mutex_);
+  highest_ = std::max(highest_, offset);
+  publish();
+}
+
+// The relay worker keeps a quarter of the ring before the position: a thread that reads before the
+// others holds it back. Under mutex_.
+void RelayedSource::publish() {
+  std::uint64_t position = highest_;
+  if (!turns_.empty()) position = std::min(position, *turns_.begin() + place_.ring / 8);
+  if (is_closed_ || position <= position_) return;
+  position_ = position;
+  moved_ = Clock::now();
+  place_.slot->position = position;
+  raise(place_.board->moves);
+}
+
+// Under mutex_.
+void RelayedSource::count() {
+  if (is_closed_) return;
+  const RelaySlot& slot = *place_.slot;
+  const std::uint64_t storage = std::max<std::uint64_t>(slot.from_storage, from_storage_);
+  const std::uint64_t nodes = std::max<std::uint64_t>(slot.from_nodes, from_nodes_);
+  meter_.from_storage += storage - from_storage_;
+  meter_.from_nodes += nodes - from_nodes_;
+  if (nodes > from_nodes_) node_ = board_text(slot.upstream, sizeof slot.upstream, node_.c_str());
+  from_storage_ = storage;
+  from_nodes_ = nodes;
+  if (slot.has_left != 0 && left_.empty()) left_ = board_text(slot.left, sizeof slot.left, "");
+}
+
+RelayedSource::Outcome RelayedSource::close() {
+  std::unique_lock lock(mutex_);
+  if (!is_closed_) {
+    count();
+    is_closed_ = true;
+    raise(place_.board->news);  // wakes the threads that wait here
+    idle_.wait(lock, [this] { return turns_.empty(); });
+    place_.slot->reader = static_cast<std::uint32_t>(RelayReader::closed);
+    raise(place_.board->moves);
+  }
+  return {from_nodes_, node_, why_.empty() ? left_ : why_};
+}
 
 // Why no more will come, or may be written; "": it will, or may.
 std::string RelayedTree::ended() const {
@@ -150,13 +363,15 @@ RelayedSource::Outcome RelayedTree::close() {
   return {from_nodes_, node_, why_};
 }
 
+bool ItemRelay::may_ask(int fd, const struct stat& info) {
+  if (sources_ == nullptr || !sources_->qualifies(fd, info)) return false;
+  const std::lock_guard lock(mutex_);
+  return was_asked_ = true;
+}
+
 std::unique_ptr<RelayedSource> ItemRelay::begin(const std::string& path, int fd,
                                                 const struct stat& info, std::uint64_t offset) {
-  if (sources_ == nullptr || !sources_->qualifies(fd, info)) return nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    was_asked_ = true;
-  }
+  if (!may_ask(fd, info)) return nullptr;
   std::string why;
   if (const auto place = sources_->claim(path, info, meter_, why))
     return std::make_unique<RelayedSource>(*place, *sources_, meter_, offset);
@@ -167,11 +382,7 @@ std::unique_ptr<RelayedSource> ItemRelay::begin(const std::string& path, int fd,
 std::unique_ptr<RelayedTree> ItemRelay::begin_directory(const std::string& path, int fd,
                                                         const struct stat& info,
                                                         std::uint64_t wanted) {
-  if (sources_ == nullptr || !sources_->qualifies(fd, info)) return nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    was_asked_ = true;
-  }
+  if (!may_ask(fd, info)) return nullptr;
   std::string why;
   if (const auto place = sources_->claim_directory(path, info, wanted, meter_, why))
     return std::make_unique<RelayedTree>(*place, *sources_, meter_);

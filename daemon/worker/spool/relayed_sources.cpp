@@ -9,7 +9,7 @@
 #include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
-#include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
 namespace {

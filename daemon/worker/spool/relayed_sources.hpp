@@ -15,7 +15,6 @@
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/spool/board.hpp"
-#include "daemon/worker/spool/silence.hpp"
 
 namespace nodestage {
 

@@ -16,9 +16,8 @@
 #include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
-#include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/share/identify.hpp"
-#include "daemon/worker/stage/dataset.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
 #include "daemon/worker/stage/staged_item.hpp"
 
@@ -125,12 +124,11 @@ class Stage {
         keeps_names_(has_names_of_matches(request)),
         has_datasets_(!request.datasets.empty()) {
     for (const auto& item : request.datasets)
-      items_.push_back(std::make_unique<Dataset>(
-          item, items_.size(), item.storage == Storage::memory ? memory_context_ : context_));
+      items_.push_back(make_dataset(item, items_.size(),
+                                    item.storage == Storage::memory ? memory_context_ : context_));
     report_.set_outputs(request.outputs);
     if (request.venv)
-      items_.push_back(
-          std::make_unique<StagedVenv>(*request.venv, items_.size(), context_, builder));
+      items_.push_back(make_staged_venv(*request.venv, items_.size(), context_, builder));
   }
 
   int run() {

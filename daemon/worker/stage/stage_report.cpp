@@ -7,10 +7,11 @@
 
 #include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
-#include "daemon/worker/basis/log.hpp"
+#include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/share/dataset_key.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
+#include "daemon/worker/venv/builder.hpp"
 #include "daemon/worker/venv/venv.hpp"
 
 namespace nodestage {
@@ -88,7 +89,32 @@ namespace {
 
 constexpr std::size_t k_max_padding = 200;
 
-}  // namespace
+// StagedVenv: a --stage-venv= option: its source, and the environment that is made of it.
+class StagedVenv final : public StagedItem {
+ public:
+  StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
+             Builder* builder);
+
+  Status plan() override;
+  Status weigh() override;
+  [[nodiscard]] std::string name() const override { return "the environment"; }
+
+ private:
+  Status stage() override;
+  [[nodiscard]] const char* noun() const override { return "venv"; }
+  [[nodiscard]] std::uint32_t kind_flag() const override { return k_item_venv; }
+  [[nodiscard]] std::string short_name() const override { return "VENV"; }
+  [[nodiscard]] std::string variable_name() const override { return "NODESTAGE_VENV"; }
+  Status build(Piece& piece, int item_fd);
+  [[nodiscard]] Status take_writes(int item_fd) const;
+  [[nodiscard]] SourceIdentity identify(const Piece& piece) const;
+
+  void pad_built(int item_fd);
+
+  const VenvItem& item_;
+  Builder* const builder_;
+  std::string built_ = "one";  // its name in the item's directory, until it is placed
+};
 
 StagedVenv::StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
                        Builder* builder)
@@ -174,6 +200,13 @@ SourceIdentity StagedVenv::identify(const Piece& piece) const {
                     : piece.archive() != nullptr ? VenvSource::archive
                                                  : VenvSource::requirements;
   return identify_venv(item_, kind, piece.source_fd(), share_rules());
+}
+
+}  // namespace
+
+std::unique_ptr<StagedItem> make_staged_venv(const VenvItem& item, std::size_t index,
+                                             const StageContext& context, Builder* builder) {
+  return std::make_unique<StagedVenv>(item, index, context, builder);
 }
 
 }  // namespace nodestage

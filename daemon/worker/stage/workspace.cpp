@@ -8,10 +8,9 @@
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/basis/log.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 namespace {

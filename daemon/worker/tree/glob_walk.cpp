@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "common/os/file.hpp"
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 namespace {
@@ -33,8 +34,7 @@ std::optional<std::string> name_of(const std::string& component) {
 std::vector<std::string> components_of(std::string_view glob) {
   std::vector<std::string> components;
   while (!glob.empty()) {
-    const std::string_view component = glob.substr(0, glob.find('/'));
-    glob.remove_prefix(std::min(glob.size(), component.size() + 1));
+    const std::string_view component = take_part(glob, '/');
     const bool is_repeated =
         component == k_any_depth && !components.empty() && components.back() == k_any_depth;
     if (!component.empty() && !is_repeated) components.emplace_back(component);

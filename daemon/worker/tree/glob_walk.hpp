@@ -14,8 +14,8 @@
 
 #include "common/os/file.hpp"
 #include "common/result.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 

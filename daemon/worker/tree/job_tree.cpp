@@ -12,18 +12,12 @@
 #include <utility>
 
 #include "common/os/file.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr std::size_t k_step_bytes = 4000;  // below PATH_MAX
-
-Result<Fd> duplicate(int fd) {
-  Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!copy) return system_error("dup");
-  return copy;
-}
 
 Result<Fd> open_step(int dir_fd, std::string_view path) {
   // Without O_NOFOLLOW, with which a link at the end would be ENOTDIR.

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
@@ -13,8 +14,7 @@ namespace nodestage {
 bool leads_out(std::string_view text, std::size_t depth) {
   if (text.starts_with('/')) return true;
   while (!text.empty()) {
-    const std::string_view name = text.substr(0, text.find('/'));
-    text.remove_prefix(std::min(text.size(), name.size() + 1));
+    const std::string_view name = take_part(text, '/');
     if (name.empty() || name == ".") continue;
     if (name != "..") {
       ++depth;

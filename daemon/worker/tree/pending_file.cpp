@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "common/os/file.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 namespace {

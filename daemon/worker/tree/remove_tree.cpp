@@ -9,7 +9,6 @@
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
@@ -97,8 +96,7 @@ Status take_at(const WalkStep& step) {
 }  // namespace
 
 Status take_write_bits(int dir_fd) {
-  Fd root(::fcntl(dir_fd, F_DUPFD_CLOEXEC, 0));
-  if (!root) return system_error("dup");
+  TRY_ASSIGN(Fd root, duplicate(dir_fd));
   TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(root), WalkFor::reading));
   for (;;) {
     TRY_ASSIGN(const auto step, walk.next());

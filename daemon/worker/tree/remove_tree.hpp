@@ -31,7 +31,7 @@ int run_remove(const RemoveOrder& order);
 inline constexpr mode_t k_write_bits = 0222;
 
 // Returns a mode without write bits. The owner can list and enter a directory: otherwise it could
-// not be compared with what it was (compare_tree.hpp).
+// not be compared with what it was (identify.hpp).
 constexpr mode_t read_only_directory(mode_t mode) { return (mode & ~k_write_bits) | 0500; }
 
 enum class WriteBits {

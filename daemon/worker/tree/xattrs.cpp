@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "common/text/parsing.hpp"
+#include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
 namespace {
@@ -35,11 +36,8 @@ constexpr std::array<Tag, 4> k_tags = {
 
 constexpr auto k_blanks = " \t"sv;
 
-// Returns the text before the next of `ends`; removes both from `text`.
 std::string_view take(std::string_view& text, std::string_view ends) {
-  const std::string_view part = text.substr(0, text.find_first_of(ends));
-  text.remove_prefix(std::min(part.size() + 1, text.size()));
-  return trimmed(part, k_blanks);
+  return trimmed(take_part(text, ends), k_blanks);
 }
 
 std::optional<std::uint32_t> id_of(std::string_view text) {
@@ -74,10 +72,6 @@ std::optional<AclEntry> acl_entry_of(std::string_view text) {
   return AclEntry{tag->other, *permissions, *id};
 }
 
-void append(std::string& bytes, std::uint32_t value, std::size_t size) {
-  for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
-}
-
 }  // namespace
 
 bool is_kept_xattr(std::string_view name) {
@@ -99,11 +93,11 @@ std::optional<std::string> acl_of_text(std::string_view text) {
     return std::tie(a.tag, a.id) < std::tie(b.tag, b.id);
   });
   std::string acl;
-  append(acl, k_acl_version, 4);
+  put_little_endian(acl, k_acl_version);
   for (const AclEntry& entry : entries) {
-    append(acl, entry.tag, 2);
-    append(acl, entry.permissions, 2);
-    append(acl, entry.id, 4);
+    put_little_endian(acl, entry.tag);
+    put_little_endian(acl, entry.permissions);
+    put_little_endian(acl, entry.id);
   }
   return acl;
 }
@@ -150,8 +144,7 @@ Result<Xattrs> read_xattrs(int fd) {
   if (size < 0 && errno == ENOTSUP) return xattrs;
   if (size < 0) return Error{errno, std::strerror(errno)};
   while (!names.empty()) {
-    const std::string name(names.substr(0, names.find('\0')));
-    names.remove_prefix(std::min(name.size() + 1, names.size()));
+    const std::string name(take_part(names, '\0'));
     if (!is_kept_xattr(name)) continue;
     std::string value(k_max_xattr_value, '\0');
     const ssize_t got = ::fgetxattr(fd, name.c_str(), value.data(), value.size());

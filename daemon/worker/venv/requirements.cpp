@@ -13,7 +13,7 @@
 #include "common/text/encodings.hpp"
 #include "common/text/parsing.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/venv/build_variables.hpp"
+#include "daemon/worker/venv/builder.hpp"
 
 namespace nodestage {
 namespace {
@@ -36,9 +36,7 @@ std::string with_newlines(std::string_view text) {
 std::string next_line(std::string_view& text) {
   std::string line;
   for (bool more = true; more && !text.empty();) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view part = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view part = take_part(text, '\n');
     more = part.ends_with('\\') && !trimmed(part, k_separators).starts_with('#');
     line += part.substr(0, part.size() - (more ? 1 : 0));
   }

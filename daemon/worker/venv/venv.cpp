@@ -12,7 +12,7 @@
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 #include "daemon/worker/venv/requirements.hpp"
 
 namespace nodestage {

@@ -11,10 +11,11 @@
 #include "common/os/file.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/budget/space.hpp"
-#include "daemon/worker/venv/build_variables.hpp"
+#include "daemon/worker/venv/builder.hpp"
 #include "daemon/worker/venv/requirements.hpp"
 #include "daemon/worker/venv/venv_python.hpp"
 
@@ -313,8 +314,7 @@ Status EnvironmentBuild::load_modules() {
   const std::string text = text_of_file(output, k_max_environment);
   std::vector<std::string> loaded;
   for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view variable = rest.substr(0, rest.find('\0'));
-    rest.remove_prefix(std::min(variable.size() + 1, rest.size()));
+    const std::string_view variable = take_part(rest, '\0');
     if (is_variable_name(name_of_variable(variable)) &&
         variable.find('=') != std::string_view::npos)
       loaded.emplace_back(variable);

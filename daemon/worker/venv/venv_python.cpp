@@ -6,36 +6,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/os/file.hpp"
+#include "common/request/job_environment.hpp"
+#include "common/text/encodings.hpp"
 #include "common/text/parsing.hpp"
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/venv/builder.hpp"
 
 namespace nodestage {
-namespace {
-
-std::string percent_decoded(std::string_view text) {
-  std::string path;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned byte = 0;
-    const char* digits = text.data() + i + 1;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
-      path += static_cast<char>(byte);
-      i += 2;
-    } else {
-      path += text[i];
-    }
-  }
-  return path;
-}
-
-}  // namespace
 
 std::string editable_source(std::string_view direct_url) {
   try {
@@ -52,10 +35,8 @@ std::string editable_source(std::string_view direct_url) {
 std::vector<std::string> pth_paths(std::string_view pth) {
   std::vector<std::string> paths;
   while (!pth.empty()) {
-    const std::size_t end = std::min(pth.find('\n'), pth.size());
-    const std::string_view line = trimmed(pth.substr(0, end));
+    const std::string_view line = trimmed(take_part(pth, '\n'));
     if (line.starts_with('/')) paths.emplace_back(line);
-    pth.remove_prefix(std::min(end + 1, pth.size()));
   }
   return paths;
 }
@@ -81,12 +62,10 @@ std::string place_in_activate(std::string_view activate) {
 
 std::string venv_setting(std::string_view pyvenv_cfg, std::string_view key) {
   while (!pyvenv_cfg.empty()) {
-    const std::size_t end = std::min(pyvenv_cfg.find('\n'), pyvenv_cfg.size());
-    const std::string_view line = pyvenv_cfg.substr(0, end);
+    const std::string_view line = take_part(pyvenv_cfg, '\n');
     const std::size_t equals = line.find('=');
     if (equals != std::string_view::npos && trimmed(line.substr(0, equals)) == key)
       return std::string(trimmed(line.substr(equals + 1)));
-    pyvenv_cfg.remove_prefix(std::min(end + 1, pyvenv_cfg.size()));
   }
   return {};
 }
@@ -181,12 +160,6 @@ bool is_a_place(const std::string& path, const std::string& home) {
 
 }  // namespace
 
-bool is_program(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-         ::access(path.c_str(), X_OK) == 0;
-}
-
 VenvKind venv_kind(int dir_fd) {
   if (has_entry(dir_fd, "pyvenv.cfg")) return VenvKind::venv;
   return has_entry(dir_fd, "conda-meta") && has_entry(dir_fd, "bin") ? VenvKind::conda
@@ -259,18 +232,7 @@ std::vector<std::string> old_places(int dir_fd) {
 }
 
 std::string program_in(const std::vector<std::string>& environment, std::string_view name) {
-  static constexpr std::string_view k_path = "PATH=";
-  for (const auto& variable : environment) {
-    if (!variable.starts_with(k_path)) continue;
-    std::string_view rest = std::string_view(variable).substr(k_path.size());
-    while (!rest.empty()) {
-      const std::string_view directory = rest.substr(0, rest.find(':'));
-      rest.remove_prefix(std::min(directory.size() + 1, rest.size()));
-      std::string program = std::string(directory).append("/").append(name);
-      if (directory.starts_with('/') && is_program(program)) return program;
-    }
-  }
-  return {};
+  return program_in_path(value_in(environment, "PATH"), name);
 }
 
 }  // namespace nodestage

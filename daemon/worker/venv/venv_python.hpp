@@ -51,6 +51,4 @@ VenvKind venv_kind(int dir_fd);
 // run; "" if there is none.
 std::string program_in(const std::vector<std::string>& environment, std::string_view name);
 
-bool is_program(const std::string& path);
-
 }  // namespace nodestage

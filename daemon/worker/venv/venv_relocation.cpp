@@ -13,10 +13,11 @@
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 #include "daemon/worker/venv/venv_python.hpp"
 
 namespace nodestage {
@@ -135,8 +136,7 @@ std::optional<std::string> joined(std::string_view directory, std::string_view p
   std::vector<std::string_view> names;
   for (std::string_view rest : {directory, path}) {
     while (!rest.empty()) {
-      const std::string_view name = rest.substr(0, rest.find('/'));
-      rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+      const std::string_view name = take_part(rest, '/');
       if (name.empty() || name == ".") continue;
       if (name != "..") {
         names.push_back(name);
@@ -184,8 +184,7 @@ Error not_changed(const std::string& path, int code) {
 }  // namespace
 
 Status VenvRelocation::run() {
-  Fd root(::fcntl(root_, F_DUPFD_CLOEXEC, 0));
-  if (!root) return system_error("dup");
+  TRY_ASSIGN(Fd root, duplicate(root_));
   TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(root), WalkFor::reading));
   for (;;) {
     TRY(meter_.check());

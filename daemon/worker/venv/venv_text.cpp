@@ -229,31 +229,33 @@ std::optional<std::string> moved_strings(std::string_view data, const VenvMove& 
   return result;
 }
 
-std::optional<std::string> moved_text(std::string_view text, const VenvMove& move) {
+namespace {
+
+// Puts what `put` returns for each place of the text there; nothing if there is none.
+template <typename Put>
+std::optional<std::string> with_places(std::string_view text, const VenvMove& move, Put put) {
   std::string result;
   std::size_t done = 0;
   const bool any =
       each_place(text, move, [&](std::size_t begin, std::size_t end, const Spelling& spelling) {
-        result.append(text.substr(done, begin - done)).append(spelling.to);
+        result.append(text.substr(done, begin - done)).append(put(begin, spelling));
         done = end;
       });
   if (!any) return std::nullopt;
   return result.append(text.substr(done));
 }
 
+}  // namespace
+
+std::optional<std::string> moved_text(std::string_view text, const VenvMove& move) {
+  return with_places(text, move, [](std::size_t, const Spelling& at) { return at.to; });
+}
+
 std::optional<std::string> moved_activate(std::string_view text, const VenvMove& move) {
   const bool quotes = needs_quotes(move.to());
-  std::string result;
-  std::size_t done = 0;
-  const bool any =
-      each_place(text, move, [&](std::size_t begin, std::size_t end, const Spelling& spelling) {
-        result.append(text.substr(done, begin - done));
-        const bool bare = quotes && !is_quoted(text, begin);
-        result.append(bare ? "'" + move.to() + "'" : spelling.to);
-        done = end;
-      });
-  if (!any) return std::nullopt;
-  return result.append(text.substr(done));
+  return with_places(text, move, [&](std::size_t begin, const Spelling& at) {
+    return quotes && !is_quoted(text, begin) ? "'" + move.to() + "'" : at.to;
+  });
 }
 
 std::optional<Interpreter> interpreter_of(std::string_view script) {

@@ -7,9 +7,9 @@
 #include <array>
 
 #include "common/os/file.hpp"
-#include "daemon/worker/tree/directory_listing.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
+#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 namespace {

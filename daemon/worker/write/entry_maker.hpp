@@ -16,7 +16,7 @@
 #include "common/result.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
-#include "daemon/worker/tree/file_sink.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "daemon/worker/archive/entry_limits.hpp"
-#include "daemon/worker/tree/file_sink.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/out_links.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
 #include "daemon/worker/write/writer_crew.hpp"

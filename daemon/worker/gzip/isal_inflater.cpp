@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "common/text/human.hpp"
-#include "daemon/worker/decode/inflater.hpp"
+#include "daemon/worker/gzip/inflater.hpp"
 
 namespace nodestage {
 

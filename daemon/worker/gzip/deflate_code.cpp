@@ -1,4 +1,4 @@
-#include "daemon/worker/decode/deflate_code.hpp"
+#include "daemon/worker/gzip/deflate_code.hpp"
 
 #include <algorithm>
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/worker/basis/fault.hpp"
-#include "daemon/worker/decode/deflate_code.hpp"
+#include "daemon/worker/gzip/deflate_code.hpp"
 
 namespace nodestage {
 

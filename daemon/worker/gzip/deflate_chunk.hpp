@@ -10,12 +10,28 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/worker/decode/deflate_blocks.hpp"
-#include "daemon/worker/decode/deflate_code.hpp"
-#include "daemon/worker/decode/deflate_search.hpp"
-#include "daemon/worker/decode/ordered_parts.hpp"
+#include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/gzip/deflate_blocks.hpp"
+#include "daemon/worker/gzip/deflate_code.hpp"
+#include "daemon/worker/read/buffer.hpp"
 
 namespace nodestage {
+
+// Where a block of deflate data (RFC 1951) begins, searched for in the middle of them.
+
+struct BlockStart {
+  std::uint64_t bit;
+  // Of a stored block: it may begin as well at any of so many bits before this one, all of them 0.
+  unsigned zeros_before;
+};
+
+// Searches `data` from `from` on, up to the bit `end`, for a block that is not the last one, and
+// has codes of its own or stored bytes that another such block follows. Bytes that look like it may
+// be none, which is rare. Returns nothing soon after `stop` is set, and when `headers` is 0: this
+// is how many more headers it may look at closely, since data can be made to look like one
+// everywhere.
+std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64_t end,
+                                     const std::atomic<bool>& stop, std::uint64_t& headers);
 
 class DeflateChunk {
  public:
@@ -24,7 +40,7 @@ class DeflateChunk {
   // block of the stream, at a fault, and where data or memory end. False: nothing was decoded, it
   // is not worth it (blocks are too small, the search costs too much, there are more than
   // `most_marks` runs of bytes that are not known), or `stop` was set.
-  bool decode(Bytes data, std::uint64_t limit, std::vector<Part::Block> blocks,
+  bool decode(Bytes data, std::uint64_t limit, std::vector<DecodedBlock> blocks,
               std::size_t most_marks, const std::atomic<bool>& stop);
 
   // Where it began and ended, in bits. It may begin at any of `zeros_before` bits before.
@@ -41,7 +57,7 @@ class DeflateChunk {
 
   // Puts in what was not known, from `window`. The blocks are what was decoded. Nothing: bytes from
   // before the window are needed, so the data are damaged, or were no block.
-  std::optional<std::vector<Part::Block>> resolve(Bytes window);
+  std::optional<std::vector<DecodedBlock>> resolve(Bytes window);
 
  private:
   struct Place {
@@ -58,7 +74,7 @@ class DeflateChunk {
   void put_in(std::size_t at, std::size_t length, Bytes from, bool is_one);
   void cut();
 
-  std::vector<Part::Block> blocks_;
+  std::vector<DecodedBlock> blocks_;
   std::size_t begun_ = 0;
   std::vector<DeflateMarks::Run> marks_;
   BlockStart begin_{};

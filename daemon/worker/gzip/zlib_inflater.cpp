@@ -5,7 +5,7 @@
 #include <new>
 #include <string_view>
 
-#include "daemon/worker/decode/inflater.hpp"
+#include "daemon/worker/gzip/inflater.hpp"
 
 namespace nodestage {
 namespace {
