@@ -1,13 +1,19 @@
-"""The hosts of tests/bench/relay: network namespaces with a shared source, and a launcher on each."""
+"""The hosts of tests/bench/relay and relay_tree: network namespaces with a shared source, and a launcher on each."""
+import argparse
 import filecmp
+import json
 import os
+import pwd
+import secrets
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
-from cluster import run, wait_until
+import report
+from cluster import TOP, fail, run, wait_until
 
 FILES = 16
 NET = f"nsr{os.getpid()}"
@@ -133,7 +139,7 @@ def find(build, path, name):
     for at in (f"{build}/{path}", f"{build}/{name}"):
         if os.path.exists(at):
             return at
-    sys.exit(f"relay: {name} is not built in {build}")
+    return fail(f"{name} is not built in {build}")
 
 
 class Host:
@@ -152,7 +158,7 @@ class Host:
     def hear(self):
         line = self.process.stdout.readline().strip()
         if not line:
-            sys.exit(f"relay: the launcher of host {self.number} ended with code {self.process.wait()} (see --log)")
+            fail(f"the launcher of host {self.number} ended with code {self.process.wait()} (see --log)")
         return line
 
     def say(self, line):
@@ -162,3 +168,96 @@ class Host:
     def end(self):
         self.process.kill()
         self.process.wait()
+
+
+def lay_chain(hosts):
+    """Who gets the source from whom: each host from the one before it that listens."""
+    key, before = secrets.token_hex(32), None
+    for host in hosts:
+        host.port = int(host.hear().removeprefix("port "))
+        if before is None:
+            host.say(f"head {key}")
+        else:
+            host.say(f"link host{before.number} {address(before.number)} {before.port} {key}")
+        if host.port:
+            before = host
+
+
+def stage_on(site, count, window, source, is_whole):
+    """Result of each host, with the seconds from the start of all to its end; each one's tree is whole."""
+    hosts = [Host(site, number, window, source) for number in range(count)]
+    try:
+        for host in hosts:
+            if host.hear() != "here":
+                fail("a launcher does not do as it should")
+        begin = time.monotonic()
+        for host in hosts:
+            host.say("go")
+        if window:
+            lay_chain(hosts)
+        results = [json.loads(host.hear()) for host in hosts]
+        for host, result in zip(hosts, results):
+            result["seconds"] = result.pop("ended") - begin
+            if window:
+                host.say("end")
+                result["relay"] = json.loads(host.hear())
+            host.process.wait()
+    finally:
+        for host in hosts:
+            host.end()
+    for number, result in enumerate(results):
+        if result["code"] != 0 or not is_whole(number):
+            fail(f"host {number}: not whole: {json.dumps(result)}")
+    return results
+
+
+def show_notes(results):
+    for number, host in enumerate(results):
+        if host.get("note") and " from node" not in host["note"]:
+            print(f"          host {number}: {host['note']}", file=sys.stderr, flush=True)
+
+
+def arguments(doc, hosts, rounds, quick):
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", type=int, default=hosts)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each worker (all cores)")
+    parser.add_argument("--user", default="nobody", help="who runs the workers")
+    parser.add_argument("--build", default=f"{TOP}/build/release", metavar="DIR", help="the programs (default: build/release)")
+    parser.add_argument("--json", metavar="FILE", help="every sample into FILE")
+    parser.add_argument("--log", metavar="FILE", default="/dev/null", help="what the workers log goes there")
+    parser.add_argument("--quick", action="store_true", help=quick)
+    return parser
+
+
+def parsed(parser, **quick):
+    """The options; those of `quick` with --quick."""
+    options = parser.parse_args()
+    if options.quick:
+        vars(options).update(quick)
+    entry = pwd.getpwnam(options.user)
+    options.uid, options.gid = entry.pw_uid, entry.pw_gid
+    if os.geteuid() != 0 or not os.path.exists("/dev/fuse") or options.uid == 0:
+        fail("needs root, /dev/fuse, and an ordinary user (--user)")
+    return options
+
+
+def measure(site, options, ways, trial):
+    """Samples of each way, in turns: another one is first in each round."""
+    network, samples = Network(options.hosts), {name: [] for name in ways}
+    before = os.getloadavg()[0]
+    try:
+        network.open()
+        site.make_source()
+        for at in range(options.rounds):
+            names = list(ways)
+            for name in names[at % len(names):] + names[:at % len(names)]:
+                samples[name].append(trial(network, name))
+    finally:
+        site.close()
+        network.close()
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"options": {name: value for name, value in vars(options).items() if name != "json"}, "machine": report.machine("/var/tmp"),
+                       "load": [before, os.getloadavg()[0]], "samples": samples}, file, indent=1)
+    return samples

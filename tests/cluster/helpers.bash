@@ -3,7 +3,7 @@
 #
 #   setup_file() { cluster_up --nodes=3; }
 #
-# Functions that set variables (sbatch_wait) must be called directly, not with `run`.
+# Functions that set variables (sbatch_wait, sbatch_ends) must be called directly, not with `run`.
 
 # shellcheck source=tests/texts.bash
 . "$(dirname -- "${BASH_SOURCE[0]}")/../texts.bash"
@@ -305,6 +305,12 @@ sbatch_wait() {
     EXIT=${code%:*} EXIT_SIGNAL=${code#*:}
     OUTPUT=$(output_in "$(field StdOut <<<"$shown" | sort -u)")
     printf '%s\n' "$OUTPUT"
+}
+
+# sbatch_ends STATE ARG...: sbatch_wait, and the job, or each of its tasks, has ended in that state.
+sbatch_ends() {
+    sbatch_wait "${@:2}" || return 1
+    [[ $STATE == "$1" && ($1 != COMPLETED || $EXIT == 0) ]] || { echo "job $JOBID: $STATE, exit code $EXIT, and not $1" >&2; return 1; }
 }
 
 # What of nodestage's jobs is still on NODE: entries of /localscratch other than its own directories,

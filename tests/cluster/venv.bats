@@ -91,7 +91,7 @@ configure() {
 check_job() {
     local old=$1 packages=$2 nodes=${NODES:-1}
     shift 2
-    sbatch_wait --limit=180 -N"$nodes" "$@" <<SCRIPT
+    sbatch_ends COMPLETED --limit=180 -N"$nodes" "$@" <<SCRIPT
 #!/bin/bash
 old=~/'$old'
 [ ! -e "\$old" ] || mv "\$old" "\$old.away"
@@ -102,7 +102,6 @@ LIGHT= srun -N$nodes -n$nodes python /project/check_venv.py "\$old" $packages
 deactivate && echo "deactivated: \${VIRTUAL_ENV-unset}"
 [ ! -e "\$old.away" ] || mv "\$old.away" "\$old"
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     [[ $OUTPUT != *wrong:* ]]
     [ "$(grep -c "^checked: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = $((1 + nodes)) ]
     [ "$(grep -c "^activated: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = 1 ]
@@ -182,8 +181,7 @@ failed_job() {
     as alice sh -c "echo 'shout==1.0 --hash=sha256:$hash' >hashes.txt; echo 'shout==1.0 --hash=sha256:${hash/[0-9]/x}' | tr x f >wrong.txt; : >empty.txt"
     light_job nothing '' --stage-venv=hashes.txt,wheels=wheels
     failed_job 'the environment could not be built: pip exited with code 1' 'HASH' -- --stage-venv=wrong.txt,wheels=wheels
-    sbatch_wait --stage-venv=empty.txt --wrap 'python -c "import sys; print(sys.prefix)"; ls $SLURM_TMPDIR | xargs; test -e $SLURM_TMPDIR/env.log && echo logged'
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    sbatch_ends COMPLETED --stage-venv=empty.txt --wrap 'python -c "import sys; print(sys.prefix)"; ls $SLURM_TMPDIR | xargs; test -e $SLURM_TMPDIR/env.log && echo logged'
     has "$OUTPUT" $'\n'"/localscratch/alice.$JOBID.0/env" $'\nenv env.log\nlogged'
     assert_idle_clean 60
 }
@@ -197,8 +195,7 @@ failed_job() {
     failed_job "'-e .' is not a wheel" wheels-only -- --stage-venv=editable.txt
     failed_job 'has no /opt/no/such/python' -- --stage-venv=none.txt,python=/opt/no/such/python
     # What is optional is left out, and its log stays.
-    sbatch_wait --stage-venv=none.txt,wheels=wheels,optional --wrap 'echo "venv: ${NODESTAGE_VENV-none} ${VIRTUAL_ENV-none}"; grep -c nosuchpackage $SLURM_TMPDIR/env.log'
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    sbatch_ends COMPLETED --stage-venv=none.txt,wheels=wheels,optional --wrap 'echo "venv: ${NODESTAGE_VENV-none} ${VIRTUAL_ENV-none}"; grep -c nosuchpackage $SLURM_TMPDIR/env.log'
     has "$OUTPUT" 'venv: none none' 'not staged (optional, the job goes on)'
     configure 'build = "off"'
     failed_job 'this site builds no environments' -- --stage-venv=none.txt
@@ -237,7 +234,7 @@ failed_job() {
 @test "modules: one that the build loads, and one that the script loads" {
     configure 'module_init = "/project/modules.sh"'
     light_job nothing '' --stage-venv=shout.txt,wheels=wheels,module=real/3
-    sbatch_wait --stage-venv=shout.txt,wheels=wheels,module=real/3 <<'SCRIPT'
+    sbatch_ends COMPLETED --stage-venv=shout.txt,wheels=wheels,module=real/3 <<'SCRIPT'
 #!/bin/bash
 grep '^home' $NODESTAGE_VENV/pyvenv.cfg
 . /project/modules.sh
@@ -247,7 +244,6 @@ source $NODESTAGE_VENV/bin/activate
 python3 -c 'import sys; print("again:", sys.prefix)'
 srun python3 -c 'import sys; print("in a step:", sys.prefix)'
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     has "$OUTPUT" 'after a `module load`: source $NODESTAGE_VENV/bin/activate' \
         'home = /project/real/bin' $'\nthe python of a module\n' "again: /localscratch/alice.$JOBID.0/env" \
         "in a step: /localscratch/alice.$JOBID.0/env"
@@ -257,7 +253,7 @@ SCRIPT
 }
 
 @test "nothing opens the old path" {
-    sbatch_wait --limit=120 -w n1 --stage-venv=envs/plain <<'SCRIPT'
+    sbatch_ends COMPLETED --limit=120 -w n1 --stage-venv=envs/plain <<'SCRIPT'
 #!/bin/bash
 strace -f -qq -e trace=%file -o trace.txt bash -c '
     python -c "import numpy, shout; numpy.linalg.inv(numpy.eye(3))"
@@ -266,7 +262,6 @@ grep -c "$NODESTAGE_VENV/lib/python.*numpy/__init__" trace.txt | sed 's/^/seen: 
 grep -c envs/plain trace.txt | sed 's/^/old: /'
 grep -cE 'O_(WRONLY|RDWR).*\.pyc' trace.txt | sed 's/^/compiled: /'
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     has "$OUTPUT" $'\nold: 0' $'\ncompiled: 0'
     [[ $OUTPUT == *$'\nseen: '[1-9]* ]]
     assert_idle_clean 60
@@ -279,12 +274,11 @@ SCRIPT
     [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
     run as alice env PYTHONHOME=/nowhere srun -N2 --stage-venv=tiny.tar.gz bash -c "$show"
     [ "$(grep -cE '^at: (/localscratch/alice\.[0-9]+\.0/env) \1 unset$' <<<"$output")" = 2 ]
-    sbatch_wait -n1 --stage-venv=tiny.tar.gz <<'SCRIPT'
+    sbatch_ends COMPLETED -n1 --stage-venv=tiny.tar.gz <<'SCRIPT'
 #!/bin/bash
 sbatch --wait -n1 --output=logs/inner --wrap 'echo "inner: ${VIRTUAL_ENV-none} ${NODESTAGE_VENV-none} $PATH"'
 cat logs/inner
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     [[ $OUTPUT == *"inner: none none "* && ! $OUTPUT =~ inner:.*localscratch ]]
     assert_idle_clean 60
 }
@@ -293,8 +287,7 @@ SCRIPT
     refused() {
         local part=$1
         shift
-        run as alice sbatch --wrap true "$@"
-        [ "$status" -ne 0 ]
+        fails as alice sbatch --wrap true "$@"
         has "$output" "$part"
     }
     refused 'a job can have one virtual environment' --stage-venv=envs/plain --stage-venv=envs/copies
@@ -302,11 +295,9 @@ SCRIPT
     refused 'cannot hold quotes' "--stage-venv=envs/plain:a'b"
     refused 'below $SLURM_TMPDIR' --stage-venv=envs/plain:../up
     refused 'would both go to $SLURM_TMPDIR/env' --stage-venv=envs/plain --stage-dataset=plain.tar.gz:env/data
-    run as alice env "LD_LIBRARY_PATH=$(printf '/x%.0s' {1..9000})" sbatch --wrap true --stage-venv=requirements.txt
-    [ "$status" -ne 0 ]
+    fails as alice env "LD_LIBRARY_PATH=$(printf '/x%.0s' {1..9000})" sbatch --wrap true --stage-venv=requirements.txt
     has "$output" 'a job can hold at most 16,384' 'LD_LIBRARY_PATH alone has'
-    run as alice sbatch --hold --wrap true --stage-venv=not/yet.txt,wheels=nowhere
-    [ "$status" -eq 0 ]
+    exits 0 as alice sbatch --hold --wrap true --stage-venv=not/yet.txt,wheels=nowhere
     has "$output" '/home/alice/not/yet.txt does not exist yet' '/home/alice/nowhere does not exist yet'
     as alice scancel --me
     assert_idle_clean 60
@@ -338,11 +329,10 @@ SCRIPT
 }
 
 @test "an array of ten tasks on two nodes: ten environments, nothing left behind" {
-    sbatch_wait --limit=180 --array=0-9 -n1 --stage-venv=tiny.tar.gz <<'SCRIPT'
+    sbatch_ends COMPLETED --limit=180 --array=0-9 -n1 --stage-venv=tiny.tar.gz <<'SCRIPT'
 #!/bin/bash
 LIGHT= python /project/check_venv.py ~/envs/copies
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     [[ $OUTPUT != *wrong:* ]]
     [ "$(grep -cE '^checked: /localscratch/alice\.[0-9]+\.0/env$' <<<"$OUTPUT")" = 10 ]
     [ "$(grep -E '^checked: ' <<<"$OUTPUT" | sort -u | wc -l)" = 10 ]
@@ -352,12 +342,10 @@ SCRIPT
 @test "without cgroups, in which all that an environment's programs start is stopped, none is staged; datasets are" {
     for node in n1 n2; do on "$node" sh -c 'printf "[worker]\ncgroup = \"off\"\n" >/etc/nodestage/nodestaged.toml'; done
     cluster daemon restart all
-    sbatch_wait -w n1 --stage-venv=plain.tar.gz --wrap 'echo must not run'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-venv=plain.tar.gz --wrap 'echo must not run'
     has "$OUTPUT" "environments are not staged on n1: its nodestaged has no cgroups (worker.cgroup)"
     [[ $OUTPUT != *"must not run"* ]]
-    sbatch_wait -w n1 --stage-dataset=small.zip --stage-venv=plain.tar.gz,optional --wrap 'ls $NODESTAGE_DATASET/pyvenv.cfg'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset=small.zip --stage-venv=plain.tar.gz,optional --wrap 'ls $NODESTAGE_DATASET/pyvenv.cfg'
     reload_daemons ''
     assert_idle_clean
 }
