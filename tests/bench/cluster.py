@@ -73,7 +73,7 @@ class SlowMount:
     """On n1, alice's directory `source` at `there`, through bench-slow-mount with 1 ms for each look-up, open, listing and read."""
 
     def __init__(self, program, source, there, user):
-        self.words = [COMMAND, "exec", "n1", f"--user={user}", "--", program, source, there, "1000", "1000"]
+        self.words = [COMMAND, "exec", "n1", f"--user={user}", "--", program, source, "1000", "1000", "-", "/dev/null", there]
         self.there = there
         self.process = None
 

@@ -97,13 +97,14 @@ class Site:
         if name in self.mounts:
             self.mounts.remove(name)
 
-    def serve(self, hosts, rate):
+    def serve(self, hosts, rate, delay=0):
+        """One server with a mount point for each host, of which the kernel keeps nothing if there is a rate (0: unlimited)."""
         log = f"{self.top}/log"
         if os.path.exists(log):
             os.unlink(log)
         views = [f"{self.top}/view-{host}" for host in range(hosts)]
-        program = find(self.options.build, "tests/bench/bench-metered-mount", "bench-metered-mount")
-        self.server = subprocess.Popen([program, self.source, str(rate), log] + views)
+        program = find(self.options.build, "tests/bench/bench-slow-mount", "bench-slow-mount")
+        self.server = subprocess.Popen([program, self.source, str(delay), str(delay), str(rate), log] + views)
         wait_until("the mounts of the source", lambda: all(os.path.ismount(view) for view in views))
         for host in range(hosts):
             self.mount(f"into-{host}")
@@ -120,7 +121,12 @@ class Site:
     def reads(self):
         """(host, offset, bytes) of each read."""
         with open(f"{self.top}/log", encoding="ascii") as file:
-            return [tuple(int(word) for word in line.split()) for line in file]
+            return [tuple(int(word) for word in line.split()) for line in file if not line.startswith("calls")]
+
+    def calls(self):
+        """Look-ups, opens and listings; once it serves no longer."""
+        with open(f"{self.top}/log", encoding="ascii") as file:
+            return int(file.readlines()[-1].removeprefix("calls "))
 
     def is_whole(self, host):
         there = f"{self.top}/into-{host}/data"

@@ -178,8 +178,7 @@ TEST_CASE("stage wait: a daemon that says nothing any more is given up as one th
     static_cast<void>(peer.hear());
   };
   CHECK(trial.run({falls_silent}).verdict == StageVerdict::fail);
-  CHECK(has(trial.said, "has not answered"));
-  CHECK(has(trial.said, "--exclude=n1"));
+  check_has(trial.said, {"has not answered", "--exclude=n1"});
 }
 
 TEST_CASE("stage wait: none takes what is ready and never fails") {

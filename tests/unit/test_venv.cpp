@@ -263,9 +263,8 @@ tar czf c.tgz -C c .)") == 0);
     REQUIRE(run.in_data("printf 'raise SystemExit(\"no room for the prefix\")' "
                         ">c/bin/conda-unpack; tar czf c.tgz -C c .") == 0);
     CHECK(run.run() == 1);
-    CHECK(has(run.cause(), "conda-unpack exited with code 1"));
-    CHECK(has(run.cause(), "| no room for the prefix"));
-    CHECK(has(run.cause(), "run bin/conda-unpack there"));
+    check_has(run.cause(), {"conda-unpack exited with code 1", "| no room for the prefix",
+                            "run bin/conda-unpack there"});
     CHECK_FALSE(has(run.cause(), "pip"));
   }
   SUBCASE("not where nothing may be run") {
