@@ -83,8 +83,7 @@ limit_is() {
     fails said n2 "$nodes.0" "time limit"
 
     # Again: neither for a daemon that starts, nor for another step.
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     as alice srun --jobid="$plain" --overlap -N1 -n1 true
     reload_daemons "$SLOW"$'[credit]\nenabled = true\n'
     below=$(held -w n1 -t 5 --stage-dataset=large)

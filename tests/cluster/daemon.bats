@@ -309,8 +309,7 @@ cp "$NODESTAGE_DATASET/data/a" "$SLURM_TMPDIR/res/a"
 SCRIPT
     )
     wait_until 15 status_is "$id" ready
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     status_is "$id" ready
     as alice touch go
     wait_until 30 job_is "$id" COMPLETED
@@ -330,8 +329,7 @@ SCRIPT
     # The target's file system hangs, so that there is all the time in the world.
     on n1 pkill -STOP -x bindfs
     worker=$(worker_pid)
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     [ "$(worker_pid)" = "$worker" ]
     # Longer than the epilog looks for a daemon that was never there: it must be patient anew.
     sleep 5
@@ -520,34 +518,6 @@ client_crowd() {
     [ "$(on n1 stat -c %U "/localscratch/alice.$id.0")" = bob ]
     on n1 rmdir "/localscratch/alice.$id.0"
     assert_idle_clean
-}
-
-@test "the cost of a job without an option: our prolog and epilog against empty hooks (figures only)" {
-    # slurmd starts `slurmstepd spank prolog` (and epilog) and hands it its configuration on stdin: both are
-    # caught once by a program in slurmstepd's place, and played again with either plugin, in turns.
-    gcc -shared -fPIC -O2 -o "$BATS_TEST_TMPDIR/empty.so" "$BATS_TEST_DIRNAME/lib/empty_plugin.c"
-    on n1 tee /usr/lib/empty_plugin.so <"$BATS_TEST_TMPDIR/empty.so" >/dev/null
-    on n1 sh -c 'mv "$(command -v slurmstepd)" /usr/sbin/slurmstepd.real'
-    on n1 tee /usr/sbin/slurmstepd >/dev/null <<'SCRIPT'
-#!/bin/sh
-if [ "$1 $2" = "spank prolog" ]; then
-    env -0 >/tmp/prolog.env
-    cat >/tmp/prolog.stdin
-    exec /usr/sbin/slurmstepd.real "$@" </tmp/prolog.stdin
-fi
-exec /usr/sbin/slurmstepd.real "$@"
-SCRIPT
-    on n1 chmod 0755 /usr/sbin/slurmstepd
-    sbatch_wait -w n1 --wrap true
-    on n1 mv /usr/sbin/slurmstepd.real /usr/sbin/slurmstepd
-    [ "$STATE" = COMPLETED ]
-    on n1 test -s /tmp/prolog.stdin
-    cluster wait-idle
-    on n1 tee /tmp/prolog_cost.py <"$BATS_TEST_DIRNAME/lib/prolog_cost.py" >/dev/null
-    figures=$(on n1 python3 /tmp/prolog_cost.py 40)
-    sed 's/^/# /' <<<"$figures" >&3
-    [[ $figures == prolog*"median of the differences"*epilog*"median of the differences"* ]]
-    sbatch_ends COMPLETED -w n1 --wrap true
 }
 
 @test "started with a shell's limit of descriptors it takes what it may have" {

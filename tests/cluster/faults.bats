@@ -148,8 +148,7 @@ all_ended() {
     on n1 pkill -STOP -x nodestaged
     id=$(submit_whole alice -w n1)
     wait_until 10 on n1 test -e "/run/nodestage/jobs/$id"
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     assert_whole "$id" alice
     assert_idle_clean
 }
@@ -242,8 +241,7 @@ ready_line() {
     on n1 timeout 30 sh -c 'until [ -e "$1" ] && kill -STOP $(cat "$1/cgroup.procs"); do
             set -- /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/nodestage-worker-remove-*
         done' sh /nothing
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     daemon_log n1 | grep -q 'killing a worker that belongs to no job: cgroup remove-'
     wait_until 20 job_is "$id" COMPLETED
     assert_idle_clean

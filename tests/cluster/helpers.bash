@@ -362,6 +362,11 @@ has_answer() {
     [[ $(on "$1" od -An -tu8 -N8 "/localscratch/.nodestage/status/$2.0.answer" | xargs) -gt 0 ]]
 }
 
+# kill_and_start NODE: its daemon is killed, and the next one is there when this returns.
+kill_and_start() {
+    cluster daemon kill "$1" && cluster daemon start "$1"
+}
+
 # daemon_log NODE, and of it what is about a job: job_log NODE ID.
 daemon_log() {
     on "$1" cat /var/log/nodestage/nodestaged.log

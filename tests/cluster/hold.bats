@@ -24,12 +24,14 @@ setup_file() {
 teardown() {
     on n1 pkill -CONT -x bindfs || true
     on n1 test -S /run/nodestage/nodestaged.sock || cluster daemon start n1
-    # What a failed test has left must not fail the next one.
+    # What a failed test has left must not fail the next one; one that is done leaves idle and clean nodes.
     if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
         for node in n1 n2; do
             on "$node" sh -c 'rm -rf /localscratch/.nodestage/hold/*'
             cluster daemon restart "$node"
         done
+    else
+        assert_idle_clean 30
     fi
 }
 
@@ -118,7 +120,6 @@ journal() {
     exits 0 as alice nodestage status "$JOBID"
     has "$output" "delivered now"
     lacks "$output" "nodestage recover"
-    assert_idle_clean
 }
 
 @test "the target's file system full: held and reported; with room again the next try delivers; nothing half is left" {
@@ -139,7 +140,6 @@ journal() {
     [ "$(on n1 stat -c '%a %y' /mnt/small/out/sub | cut -c1-14)" = "511 2001-02-03" ]
     wait_until 10 notice_says "$JOBID" "delivered now"
     on n1 umount /mnt/small
-    assert_idle_clean
 }
 
 @test "the target directory gone: listed by held for its user and root, recovered on the node, refused to another" {
@@ -194,7 +194,6 @@ journal() {
     wait_until 10 notice_says "$JOBID" "were copied to"
     notice_says "$JOBID" /home/alice/back
     exits 2 on_node n1 alice nodestage recover "$JOBID" back
-    assert_idle_clean
 }
 
 @test "recovered from the login node through srun; elsewhere the command says where to look" {
@@ -216,7 +215,6 @@ journal() {
     hold_one
     as alice srun -w n1 -N1 -n1 nodestage recover "$JOBID" /home/alice/by-srun
     [ "$(as alice cat by-srun/res/f)" = kept ]
-    assert_idle_clean
 }
 
 @test "the target's mount hangs: the worker is stopped in time, the result held, another job served; the next try clears up" {
@@ -246,7 +244,6 @@ journal() {
     # As after one try; bindfs keeps no times.
     [ "$(as alice stat -c %a /project/slow/out/sub)" = 751 ]
     on n1 umount /mnt/slow
-    assert_idle_clean 30
 }
 
 @test "a try that hangs makes way for a recovery" {
@@ -263,7 +260,6 @@ journal() {
     [ "$(as alice cat out-of-it/res/f)" = kept ]
     on n1 pkill -CONT -x bindfs || true
     wait_until 20 on n1 umount /mnt/stuck
-    assert_idle_clean 30
 }
 
 @test "a recovery that is interrupted, or whose daemon is killed, leaves the result held and whole" {
@@ -296,7 +292,6 @@ journal() {
     # What the two others had begun is gone, too.
     [ "$(as alice ls -A /project/slow2/back/res)" = big ]
     on n1 umount /mnt/slow2
-    assert_idle_clean
 }
 
 no_worker() {
@@ -318,7 +313,6 @@ no_worker() {
     on_node n1 alice nodestage recover "$id.1" runs/1
     on_node n1 alice nodestage recover "$id" runs/0
     [ "$(as alice cat runs/0/res runs/1/res | xargs)" = "run 0 run 1" ]
-    assert_idle_clean
 }
 
 @test "killed daemons: a held result is known to the next, its pause goes on, the try comes, the user gets one notice" {
@@ -327,8 +321,7 @@ no_worker() {
     retry_at=$(journal "$JOBID" retry_at)
     ((retry_at > $(date +%s) + 3500))
     on ctl rm "/home/alice/nodestage-$JOBID.txt"
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     [[ $(on_node n1 alice nodestage held) == "job $JOBID: "* ]]
     [ "$(journal "$JOBID" retry_at)" = "$retry_at" ]
     [ "$(journal "$JOBID" stage_outs)" = 1 ]
@@ -341,7 +334,6 @@ no_worker() {
     wait_until 20 not_held "$JOBID"
     [ "$(as alice cat "/project/closed/$JOBID/f")" = kept ]
     wait_until 10 notice_says "$JOBID" "delivered now"
-    assert_idle_clean
 }
 
 @test "the daemon killed ten times at random moments of holding and trying: the result is there, and delivered in the end" {
@@ -359,7 +351,6 @@ no_worker() {
     [ "$(as alice cat "/project/closed/$JOBID/f")" = kept ]
     [ "$(as alice ls -A "/project/closed/$JOBID")" = f ]
     wait_until 10 notice_says "$JOBID" "delivered now"
-    assert_idle_clean
 }
 
 @test "a notice that cannot be written is logged, and written with a later try; nothing else fails by it" {
@@ -375,7 +366,6 @@ no_worker() {
     [ "$(as alice ls -A wd)" = "nodestage-$JOBID.txt" ]
     open_target /project/closed
     wait_until 20 not_held "$JOBID"
-    assert_idle_clean
 }
 
 @test "a result that no try can deliver is kept for its user and not tried" {
@@ -395,7 +385,6 @@ SCRIPT
     as alice nodestage recover "$JOBID" from-n2 --node=n2
     [ "$(as alice cat from-n2/n2/res)" = kept ]
     reload_daemons ''
-    assert_idle_clean
 }
 
 @test "before its time is over log and user are warned, then it is removed, and both say so" {
@@ -421,7 +410,6 @@ SCRIPT
     wait_until 10 notice_says "$JOBID" "have now been removed"
     wait_until 10 not_held "$JOBID"
     log_says "$JOBID" "having been kept since"
-    assert_idle_clean
 }
 
 @test "ten thousand held results, all due: the daemon answers, stages for others, exits when asked, and takes no new outputs of that user" {
@@ -445,7 +433,6 @@ SCRIPT
     open_target /project/closed
     on_node n1 alice nodestage recover "$JOBID" many
     wait_until 20 not_held "$JOBID"
-    assert_idle_clean
 }
 
 # many_held ARG...: on n1.
@@ -476,7 +463,6 @@ many_held() {
     many_held remove
     cluster daemon start n1
     on_node n1 alice nodestage recover "$JOBID" storm
-    assert_idle_clean
 }
 
 @test "recoveries of one user have four workers at once, whatever the number asked for; the others come later" {
@@ -505,7 +491,6 @@ many_held() {
     on n1 umount /mnt/crowd
     open_target /project/closed
     on_node n1 alice nodestage recover "$JOBID" crowd
-    assert_idle_clean
 }
 
 @test "a user who kills the process that measures their results gains no room; they are measured again" {
@@ -523,7 +508,6 @@ many_held() {
     has "$OUTPUT" "those of job $held could not be measured in time" "and the limit is 1.0 MiB"
     wait_until 90 log_says "$held" " MiB are held"
     on_node n1 alice nodestage recover "$held" measured
-    assert_idle_clean
 }
 
 @test "beyond hold.max_bytes new jobs of that user with --stage-out are refused on that node, and no others" {
@@ -550,7 +534,6 @@ many_held() {
     as alice nodestage recover "$held" room --node=n1
     sbatch_wait -w n1 --stage-out=res:/project/again --wrap 'echo x >$SLURM_TMPDIR/res'
     [ "$(as alice cat /project/again)" = x ]
-    assert_idle_clean
 }
 
 @test "beyond hold.max_inodes, too, however small the files are; and held shows how many there are" {
@@ -565,7 +548,6 @@ many_held() {
     [ "$STATE $EXIT" = "FAILED 1" ]
     has "$OUTPUT" "--stage-out is refused on n1: 2,001 files and directories of your earlier results" "and the limit is 1,000 (held: job $held)"
     as alice nodestage recover "$held" many --node=n1
-    assert_idle_clean
 }
 
 @test "attack: a process that has a file open in what is held is killed; what grows nevertheless is measured at the next try" {
@@ -588,5 +570,4 @@ many_held() {
     wait_until 60 log_says "$held" "3.0 MiB are held"
     open_target /project/closed
     wait_until 60 not_held "$held"
-    assert_idle_clean
 }

@@ -234,8 +234,7 @@ SCRIPT
     kills=0
     for i in $(seq 60); do
         if ((i % 10 == 0)); then
-            cluster daemon kill n1
-            cluster daemon start n1
+            kill_and_start n1
         else
             on n1 sh -c 'kill -KILL $(cat /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/*.push*/cgroup.procs)' 2>/dev/null && kills=$((kills + 1))
         fi

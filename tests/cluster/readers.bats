@@ -163,8 +163,7 @@ one_more() {
     as alice scancel "$a"
     wait_until 60 job_ended "$a"
     wait_until 30 job_has_output "$b" 'which is staged, for all who may read it'
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     reload_daemons "$SETTINGS"
     wait_until 90 job_ended "$b"
     job_has_output "$b" right
@@ -253,8 +252,7 @@ SCRIPT
     id=$(submit bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'sleep 120')
     wait_until 30 job_has_output "$id" 'already here'
     reload_daemons "${SETTINGS/readers/user}"
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     wait_until 30 on n1 nodestage cache
     # Longer than the daemon takes to look for what is not used.
     sleep 3

@@ -337,8 +337,7 @@ leave_free}"
     reload_daemons "$SLOW"
     submit_after_leader 3 'cmp $NODESTAGE_DATASET/slow.bin ~/slow.bin && echo right'
     for i in 1 2 3 4 5 6; do
-        cluster daemon kill n1
-        cluster daemon start n1
+        kill_and_start n1
         sleep 0.7
     done
     reload_daemons "$SETTINGS"

@@ -159,8 +159,7 @@ promised_words() {
     promised_words
     cluster daemon restart n1
     promised_words
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     promised_words
     on n1 pkill -CONT -x bindfs
     wait_until 60 job_ended "$bobs"

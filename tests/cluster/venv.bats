@@ -70,6 +70,11 @@ module() {
 MODULES'
 }
 
+# Every test leaves idle and clean nodes.
+teardown() {
+    [[ -z ${BATS_TEST_COMPLETED:-} ]] || assert_idle_clean 60
+}
+
 setup() {
     SUBMIT_ENV=()
 }
@@ -130,14 +135,12 @@ failed_job() {
 @test "a virtual environment with numpy, on every node, with the original moved away" {
     NODES=2 check_job envs/plain numpy --stage-venv=envs/plain
     has "$OUTPUT" "plain (venv) -> /localscratch/alice.$JOBID.0/env: "
-    assert_idle_clean 60
 }
 
 @test "--copies, --system-site-packages, virtualenv" {
     check_job envs/copies '' --stage-venv=envs/copies
     check_job envs/system '' --stage-venv=envs/system
     check_job envs/virtualenv '' --stage-venv=envs/virtualenv
-    assert_idle_clean 60
 }
 
 @test "blanks and other letters in the path, and paths beyond what a #! line can hold" {
@@ -146,14 +149,12 @@ failed_job() {
     check_job "$(as alice cat long)" '' --stage-venv="$(as alice cat long)"
     long=$(printf '%0200d' 0)/env
     PLACE=$long light_job envs/copies '' --stage-venv=envs/copies:"$long"
-    assert_idle_clean 60
 }
 
 @test "archives: a tar of the directory, a tar and a zip of what is in it" {
     NODES=2 light_job envs/plain numpy --stage-venv=plain.tar.gz
     check_job envs/copies '' --stage-venv=small.tar.gz
     check_job envs/copies '' --stage-venv=small.zip
-    assert_idle_clean 60
 }
 
 @test "requirements.txt is built on every node, offline" {
@@ -173,7 +174,6 @@ failed_job() {
     configure 'find_links = ["/home/alice/wheels"]'
     NODES=2 light_job nothing '' --stage-venv=shout.txt
     configure
-    assert_idle_clean 60
 }
 
 @test "requirements with hashes; empty ones; what pip has said stays in a log" {
@@ -183,7 +183,6 @@ failed_job() {
     failed_job 'the environment could not be built: pip exited with code 1' 'HASH' -- --stage-venv=wrong.txt,wheels=wheels
     sbatch_ends COMPLETED --stage-venv=empty.txt --wrap 'python -c "import sys; print(sys.prefix)"; ls $SLURM_TMPDIR | xargs; test -e $SLURM_TMPDIR/env.log && echo logged'
     has "$OUTPUT" $'\n'"/localscratch/alice.$JOBID.0/env" $'\nenv env.log\nlogged'
-    assert_idle_clean 60
 }
 
 @test "requirements that cannot be met: pip's reason, where it looked, and what to do" {
@@ -202,7 +201,6 @@ failed_job() {
     configure 'limit = 1'
     failed_job 'was not built within 1.0 s' -- --stage-venv=requirements.txt,wheels=wheels
     configure
-    assert_idle_clean 60
 }
 
 @test "wheels alone, in whatever way the file names sources" {
@@ -212,7 +210,6 @@ failed_job() {
         printf "%s\n" "# coding: utf-7" "+AC0-e /home/alice/src" >by_coding.txt'
     failed_job "'shout @ file:///home/alice/src' is not a wheel" -- --stage-venv=by_constraint.txt,wheels=wheels
     failed_job 'pip exited with code' 'One of the requirements is not a wheel' wheels-only -- --stage-venv=by_coding.txt,wheels=wheels
-    assert_idle_clean 60
 }
 
 @test "source distributions where the site allows them: what they write outside is lost" {
@@ -228,7 +225,6 @@ failed_job() {
     else
         echo "# not tested: no Landlock in this kernel" >&3
     fi
-    assert_idle_clean 60
 }
 
 @test "modules: one that the build loads, and one that the script loads" {
@@ -249,7 +245,6 @@ SCRIPT
         "in a step: /localscratch/alice.$JOBID.0/env"
     failed_job 'no module none/1' 'module load' -- --stage-venv=shout.txt,module=none/1
     configure
-    assert_idle_clean 60
 }
 
 @test "nothing opens the old path" {
@@ -264,7 +259,6 @@ grep -cE 'O_(WRONLY|RDWR).*\.pyc' trace.txt | sed 's/^/compiled: /'
 SCRIPT
     has "$OUTPUT" $'\nold: 0' $'\ncompiled: 0'
     [[ $OUTPUT == *$'\nseen: '[1-9]* ]]
-    assert_idle_clean 60
 }
 
 @test "salloc's interactive step, srun, a job that a staged job submits" {
@@ -280,7 +274,6 @@ sbatch --wait -n1 --output=logs/inner --wrap 'echo "inner: ${VIRTUAL_ENV-none} $
 cat logs/inner
 SCRIPT
     [[ $OUTPUT == *"inner: none none "* && ! $OUTPUT =~ inner:.*localscratch ]]
-    assert_idle_clean 60
 }
 
 @test "at submit: mistakes, a second environment, an environment that is too long" {
@@ -300,13 +293,11 @@ SCRIPT
     exits 0 as alice sbatch --hold --wrap true --stage-venv=not/yet.txt,wheels=nowhere
     has "$output" '/home/alice/not/yet.txt does not exist yet' '/home/alice/nowhere does not exist yet'
     as alice scancel --me
-    assert_idle_clean 60
 }
 
 @test "an interpreter that the node lacks" {
     as alice bash -ec 'cp -a envs/copies lost; rm lost/bin/python*; ln -s /opt/python/9/bin/python3 lost/bin/python'
     failed_job "was made with /opt/python/9/bin/python3, and node n" "has no such program" -- --stage-venv=lost
-    assert_idle_clean 60
 }
 
 @test "a hostile archive, and one whose pyvenv.cfg points elsewhere" {
@@ -325,7 +316,6 @@ SCRIPT
     fi
     failed_job "entry 'bad/../" -- --stage-venv=out.tar
     as alice cmp rcfile rcfile.before
-    assert_idle_clean 60
 }
 
 @test "an array of ten tasks on two nodes: ten environments, nothing left behind" {
@@ -336,7 +326,6 @@ SCRIPT
     [[ $OUTPUT != *wrong:* ]]
     [ "$(grep -cE '^checked: /localscratch/alice\.[0-9]+\.0/env$' <<<"$OUTPUT")" = 10 ]
     [ "$(grep -E '^checked: ' <<<"$OUTPUT" | sort -u | wc -l)" = 10 ]
-    assert_idle_clean 60
 }
 
 @test "without cgroups, in which all that an environment's programs start is stopped, none is staged; datasets are" {
@@ -347,7 +336,6 @@ SCRIPT
     [[ $OUTPUT != *"must not run"* ]]
     sbatch_ends COMPLETED -w n1 --stage-dataset=small.zip --stage-venv=plain.tar.gz,optional --wrap 'ls $NODESTAGE_DATASET/pyvenv.cfg'
     reload_daemons ''
-    assert_idle_clean
 }
 
 @test "a job directory that is mounted noexec: the environment is staged with a note, and doctor warns" {
@@ -360,5 +348,4 @@ SCRIPT
     [ "$STATE" = COMPLETED ]
     has "$OUTPUT" 'mounted noexec: compiled modules and programs of the environment do not work there' $'\nnone runs'
     has "$output" 'job directories are on a file system that is mounted noexec'
-    assert_idle_clean 60
 }
