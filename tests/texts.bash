@@ -1,5 +1,6 @@
-# shellcheck shell=bash
-# What suites, cases and machines look for in a text. Both functions print what they did not find as it should be.
+# shellcheck shell=bash disable=SC2034
+# What suites, cases and machines look for in a text, and how a suite runs a command. has and lacks print what they did not find
+# as it should be.
 
 # has TEXT PART...: every PART is in TEXT.
 has() {
@@ -17,4 +18,24 @@ lacks() {
     for part in "$@"; do
         [[ $text != *"$part"* ]] || { printf 'there: %s\nin:\n%s\n' "$part" "$text"; return 1; }
     done
+}
+
+# output_of CMD...: as bats's `run`, of which a 127 is warned of: sets status, output and its lines, and shows the output.
+output_of() {
+    status=0
+    output=$("$@" 2>&1) || status=$?
+    IFS=$'\n' read -d '' -r -a lines <<<"$output" || true
+    echo "$output"
+}
+
+# exits CODE CMD...: the command ends with that exit code; output_of it.
+exits() {
+    output_of "${@:2}"
+    [[ $status == "$1" ]] || { echo "exit code $status, not $1: ${*:2}"; return 1; }
+}
+
+# fails CMD...: the same for any exit code but 0.
+fails() {
+    output_of "$@"
+    [[ $status != 0 ]] || { echo "exit code 0: $*"; return 1; }
 }

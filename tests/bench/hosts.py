@@ -1,13 +1,19 @@
-"""The hosts of tests/bench/relay: network namespaces with a shared source, and a launcher on each."""
+"""The hosts of tests/bench/relay and relay_tree: network namespaces with a shared source, and a launcher on each."""
+import argparse
 import filecmp
+import json
 import os
+import pwd
+import secrets
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
-from cluster import run, wait_until
+import report
+from cluster import TOP, fail, run, wait_until
 
 FILES = 16
 NET = f"nsr{os.getpid()}"
@@ -91,13 +97,14 @@ class Site:
         if name in self.mounts:
             self.mounts.remove(name)
 
-    def serve(self, hosts, rate):
+    def serve(self, hosts, rate, delay=0):
+        """One server with a mount point for each host, of which the kernel keeps nothing if there is a rate (0: unlimited)."""
         log = f"{self.top}/log"
         if os.path.exists(log):
             os.unlink(log)
         views = [f"{self.top}/view-{host}" for host in range(hosts)]
-        program = find(self.options.build, "tests/bench/bench-metered-mount", "bench-metered-mount")
-        self.server = subprocess.Popen([program, self.source, str(rate), log] + views)
+        program = find(self.options.build, "tests/bench/bench-slow-mount", "bench-slow-mount")
+        self.server = subprocess.Popen([program, self.source, str(delay), str(delay), str(rate), log] + views)
         wait_until("the mounts of the source", lambda: all(os.path.ismount(view) for view in views))
         for host in range(hosts):
             self.mount(f"into-{host}")
@@ -114,7 +121,12 @@ class Site:
     def reads(self):
         """(host, offset, bytes) of each read."""
         with open(f"{self.top}/log", encoding="ascii") as file:
-            return [tuple(int(word) for word in line.split()) for line in file]
+            return [tuple(int(word) for word in line.split()) for line in file if not line.startswith("calls")]
+
+    def calls(self):
+        """Look-ups, opens and listings; once it serves no longer."""
+        with open(f"{self.top}/log", encoding="ascii") as file:
+            return int(file.readlines()[-1].removeprefix("calls "))
 
     def is_whole(self, host):
         there = f"{self.top}/into-{host}/data"
@@ -133,7 +145,7 @@ def find(build, path, name):
     for at in (f"{build}/{path}", f"{build}/{name}"):
         if os.path.exists(at):
             return at
-    sys.exit(f"relay: {name} is not built in {build}")
+    return fail(f"{name} is not built in {build}")
 
 
 class Host:
@@ -152,7 +164,7 @@ class Host:
     def hear(self):
         line = self.process.stdout.readline().strip()
         if not line:
-            sys.exit(f"relay: the launcher of host {self.number} ended with code {self.process.wait()} (see --log)")
+            fail(f"the launcher of host {self.number} ended with code {self.process.wait()} (see --log)")
         return line
 
     def say(self, line):
@@ -162,3 +174,96 @@ class Host:
     def end(self):
         self.process.kill()
         self.process.wait()
+
+
+def lay_chain(hosts):
+    """Who gets the source from whom: each host from the one before it that listens."""
+    key, before = secrets.token_hex(32), None
+    for host in hosts:
+        host.port = int(host.hear().removeprefix("port "))
+        if before is None:
+            host.say(f"head {key}")
+        else:
+            host.say(f"link host{before.number} {address(before.number)} {before.port} {key}")
+        if host.port:
+            before = host
+
+
+def stage_on(site, count, window, source, is_whole):
+    """Result of each host, with the seconds from the start of all to its end; each one's tree is whole."""
+    hosts = [Host(site, number, window, source) for number in range(count)]
+    try:
+        for host in hosts:
+            if host.hear() != "here":
+                fail("a launcher does not do as it should")
+        begin = time.monotonic()
+        for host in hosts:
+            host.say("go")
+        if window:
+            lay_chain(hosts)
+        results = [json.loads(host.hear()) for host in hosts]
+        for host, result in zip(hosts, results):
+            result["seconds"] = result.pop("ended") - begin
+            if window:
+                host.say("end")
+                result["relay"] = json.loads(host.hear())
+            host.process.wait()
+    finally:
+        for host in hosts:
+            host.end()
+    for number, result in enumerate(results):
+        if result["code"] != 0 or not is_whole(number):
+            fail(f"host {number}: not whole: {json.dumps(result)}")
+    return results
+
+
+def show_notes(results):
+    for number, host in enumerate(results):
+        if host.get("note") and " from node" not in host["note"]:
+            print(f"          host {number}: {host['note']}", file=sys.stderr, flush=True)
+
+
+def arguments(doc, hosts, rounds, quick):
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", type=int, default=hosts)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each worker (all cores)")
+    parser.add_argument("--user", default="nobody", help="who runs the workers")
+    parser.add_argument("--build", default=f"{TOP}/build/release", metavar="DIR", help="the programs (default: build/release)")
+    parser.add_argument("--json", metavar="FILE", help="every sample into FILE")
+    parser.add_argument("--log", metavar="FILE", default="/dev/null", help="what the workers log goes there")
+    parser.add_argument("--quick", action="store_true", help=quick)
+    return parser
+
+
+def parsed(parser, **quick):
+    """The options; those of `quick` with --quick."""
+    options = parser.parse_args()
+    if options.quick:
+        vars(options).update(quick)
+    entry = pwd.getpwnam(options.user)
+    options.uid, options.gid = entry.pw_uid, entry.pw_gid
+    if os.geteuid() != 0 or not os.path.exists("/dev/fuse") or options.uid == 0:
+        fail("needs root, /dev/fuse, and an ordinary user (--user)")
+    return options
+
+
+def measure(site, options, ways, trial):
+    """Samples of each way, in turns: another one is first in each round."""
+    network, samples = Network(options.hosts), {name: [] for name in ways}
+    before = os.getloadavg()[0]
+    try:
+        network.open()
+        site.make_source()
+        for at in range(options.rounds):
+            names = list(ways)
+            for name in names[at % len(names):] + names[:at % len(names)]:
+                samples[name].append(trial(network, name))
+    finally:
+        site.close()
+        network.close()
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"options": {name: value for name, value in vars(options).items() if name != "json"}, "machine": report.machine("/var/tmp"),
+                       "load": [before, os.getloadavg()[0]], "samples": samples}, file, indent=1)
+    return samples

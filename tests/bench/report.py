@@ -1,11 +1,17 @@
 """Makes the table from a run's result."""
+import datetime
 import os
 import platform
 import re
 import statistics
 import subprocess
 
+PAGE = f"{os.path.dirname(os.path.abspath(__file__))}/../../docs/performance.md"
 BEGIN, END = "<!-- table: written by tests/bench/run --docs -->", "<!-- end of the table -->"
+
+
+def described(at):
+    return f"{at['processor']}, {at['cores']} cores, {at['memory_gib']} GiB, Linux {at['kernel']}, {at['file_system']}"
 
 
 def machine(top):
@@ -60,10 +66,8 @@ def summary(result):
 
 
 def text(result):
-    at = result["machine"]
     parts = [f"{result['date']}, `{result['command']}`, {result['pairs']} rounds, scale {result['scale']:g}: "
-             f"{at['processor']}, {at['cores']} cores, {at['memory_gib']} GiB, Linux {at['kernel']}, "
-             f"{at['file_system']}."]
+             f"{described(result['machine'])}."]
     if result["note"]:
         parts.append(f"**{result['note']}**")
     parts += [table(result), summary(result)]
@@ -72,9 +76,15 @@ def text(result):
     return "\n\n".join(parts)
 
 
-def write_docs(path, result):
-    with open(path, encoding="utf-8") as file:
+def page_part(head, note, table_lines):
+    """What stands between two marks of the page: when and where it was measured, and the table."""
+    head = f"{datetime.date.today().isoformat()}, {head}"
+    return "\n\n".join([head] + ([f"**{note}**"] if note else []) + [table_lines])
+
+
+def write_docs(words, begin=BEGIN, end=END):
+    with open(PAGE, encoding="utf-8") as file:
         page = file.read()
-    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(page[:begin] + "\n" + text(result) + "\n" + page[end:])
+    first, last = page.index(begin) + len(begin), page.index(end)
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(f"{page[:first]}\n{words}\n{page[last:]}")

@@ -199,7 +199,7 @@ class Trial:
         point = f"{self.workloads.top}/far"
         os.makedirs(point, exist_ok=True)
         directory, name = os.path.split(self.source)
-        self.mount = subprocess.Popen([self.tools.slow_mount, directory, point, str(READ_US), str(CALL_US)])
+        self.mount = subprocess.Popen([self.tools.slow_mount, directory, str(READ_US), str(CALL_US), "-", "/dev/null", point])
         for _ in range(500):
             if os.path.ismount(point):
                 break

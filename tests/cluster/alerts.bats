@@ -45,9 +45,7 @@ snapshot() {
 
 # fired [AFTER]: sets `alerts` to those that fire, in one line.
 fired() {
-    run "$BATS_TEST_DIRNAME/../simulation/alerts.py" "$RULES" "$BATS_TEST_TMPDIR/before" "$BATS_TEST_TMPDIR/${1:-after}"
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 "$BATS_TEST_DIRNAME/../simulation/alerts.py" "$RULES" "$BATS_TEST_TMPDIR/before" "$BATS_TEST_TMPDIR/${1:-after}"
     alerts=${output//$'\n'/ }
 }
 
@@ -62,8 +60,7 @@ worker_of() {
 @test "a night of users' mistakes: none fires" {
     local item id
     for item in bad.tar cut.tar cut.tar.gz missing.tar huge.bin /root/secret d.tar,strip=9 'd.tar,include=nothing'; do
-        sbatch_wait -w n1 --stage-dataset="$item" --wrap true
-        [ "$STATE" = FAILED ]
+        sbatch_ends FAILED -w n1 --stage-dataset="$item" --wrap true
     done
     sbatch_wait -N2 --stage-dataset=bad.tar --wrap true
     sbatch_wait -w n1 --stage-venv=missing.txt --wrap true

@@ -67,7 +67,7 @@ SCRIPT
 }
 
 @test "an async dataset that fails: 1 with the cause; an unknown name: 2 with those there are" {
-    sbatch_wait -w n1 --stage-dataset=other.tar --stage-dataset=nowhere,async --stage-dataset=gone,optional <<SCRIPT
+    sbatch_ends COMPLETED -w n1 --stage-dataset=other.tar --stage-dataset=nowhere,async --stage-dataset=gone,optional <<SCRIPT
 #!/bin/bash
 $EXITS
 exits_with 1 nodestage wait --quiet nowhere
@@ -79,7 +79,6 @@ exits_with 2 nodestage wait --no-such-option
 exits_with 2 nodestage wait "\$(printf %0300d 0)"
 exits_with 2 nodestage wait \$(seq 65)
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     [ "$(grep -c "dataset 'NOWHERE': .*No such file or directory" <<<"$OUTPUT")" = 2 ]
     grep -q "dataset 'GONE': .*No such file" <<<"$OUTPUT"
     grep -q "no dataset 'elsewhere'; those it has: OTHER, NOWHERE, GONE" <<<"$OUTPUT"

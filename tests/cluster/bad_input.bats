@@ -164,9 +164,8 @@ TABLE
 }
 
 @test "a text of any name but an archive's is copied, and the job is fine" {
-    sbatch_wait --stage-dataset='~/bad/notes.txt' --stage-dataset='~/bad/text.tar.gz:as-it-is,extract=no' \
+    sbatch_ends COMPLETED --stage-dataset='~/bad/notes.txt' --stage-dataset='~/bad/text.tar.gz:as-it-is,extract=no' \
         --stage-dataset='~/bad/missing.tar,optional' --wrap 'cat "$NODESTAGE_DATASET" $SLURM_TMPDIR/as-it-is'
-    [ "$STATE" = COMPLETED ]
     [ "$(grep -c '^only text$' <<<"$OUTPUT")" -eq 2 ]
     grep -qE 'missing\.tar: not staged \(optional, the job goes on\): .*No such file' <<<"$OUTPUT"
 }
@@ -190,9 +189,8 @@ TABLE
 }
 
 @test "an absolute name and a device lose what tar xf takes away, too" {
-    sbatch_wait --stage-dataset='~/bad/absolute.tar' --stage-dataset='~/bad/device.tar' \
+    sbatch_ends COMPLETED --stage-dataset='~/bad/absolute.tar' --stage-dataset='~/bad/device.tar' \
         --wrap 'cd $SLURM_TMPDIR && find . -mindepth 2 | sort'
-    [ "$STATE" = COMPLETED ]
     [ "$(grep -v '^nodestage' <<<"$OUTPUT")" = $'./absolute/etc\n./absolute/etc/nodestage-escaped\n./device/good' ]
     grep -q 'device\.tar.*1 FIFO, socket or device left out' <<<"$OUTPUT"
     for node in n1 n2 n3; do
@@ -308,8 +306,7 @@ forged_refused() {
     forged_job forge/100k -w n1
     [ "$STATE $EXIT" = "FAILED 1:0" ]
     grep -q 'at most 16,384 are possible' <<<"$OUTPUT"
-    sbatch_wait -w n1 --stage-dataset='~/bad/good.tar' --wrap 'ls $NODESTAGE_DATASET'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset='~/bad/good.tar' --wrap 'ls $NODESTAGE_DATASET'
     nothing_happened_to_the_nodes
 }
 
@@ -347,12 +344,10 @@ forged_refused() {
     as alice sh -c 'head -c 131060 /dev/zero | tr "\0" x >forge/128k'
     lua_from_admin_guide | on ctl sh -c 'cat >/etc/slurm/job_submit.lua'
     cluster restart-slurm --slurm-conf=JobSubmitPlugins=lua
-    run forged_submit forge/128k
-    [ "$status" -ne 0 ]
+    fails forged_submit forge/128k
     [[ $output == *"longer than 64 KiB"* ]]
     # And it lets through what is right.
-    sbatch_wait -w n1 --stage-dataset='~/bad/good.tar' --wrap 'ls $NODESTAGE_DATASET'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset='~/bad/good.tar' --wrap 'ls $NODESTAGE_DATASET'
     nothing_happened_to_the_nodes
 }
 

@@ -40,6 +40,12 @@ me() {
     (become "$@") 3>&-
 }
 
+# says_why CODE CMD...: it exits with that code, with the cause and what to do.
+says_why() {
+    exits "$1" me "${@:2}"
+    [ "$(wc -l <<<"$output")" -ge 2 ]
+}
+
 # nothing_left: no job directory, and no process of one. Other tests, which run beside this suite, have workers of the
 # same user, but not of this installation.
 nothing_left() {
@@ -72,11 +78,9 @@ gone() {
 }
 
 @test "run: data are there, the environment says where, results arrive, nothing is left" {
-    run me nodestage run --stage-dataset=data.tar.gz --stage-dataset=tree:copy,name=c --stage-out=results:out/first -- \
+    exits 0 me nodestage run --stage-dataset=data.tar.gz --stage-dataset=tree:copy,name=c --stage-out=results:out/first -- \
         sh -c 'diff -r "$NODESTAGE_DATASET" ~/tree && diff -r "$NODESTAGE_DATASET_C" "$SLURM_TMPDIR/copy" &&
             stat -c %a "$SLURM_TMPDIR" && mkdir "$SLURM_TMPDIR/results" && echo done >"$SLURM_TMPDIR/results/r"'
-    echo "$output"
-    [ "$status" = 0 ]
     has "$output" "data.tar.gz (tar.gz) -> $PLACE/work/tmp/nodestage-run-" "2 files" "tree (directory) -> " \
         "results (directory) -> $PLACE/work/out/first: 1 file"
     [[ $output == *$'\n700\n'* ]]
@@ -85,22 +89,17 @@ gone() {
 }
 
 @test "run: without staging, and without results, it is the command" {
-    run me nodestage run -- sh -c 'cat; ls -A "$SLURM_TMPDIR"; exit 7' <<<"from stdin"
-    [ "$status" = 7 ]
+    exits 7 me nodestage run -- sh -c 'cat; ls -A "$SLURM_TMPDIR"; exit 7' <<<"from stdin"
     [ "$output" = "from stdin" ]
     nothing_left
 }
 
 @test "run: a command without -- before it, and --stage-wait as in a job script" {
-    run me nodestage run --stage-wait=node --stage-dataset data.tar.gz:given sh -c 'cat "$SLURM_TMPDIR/given/one"; echo "has: $*"' sh --stage-dataset=none
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 me nodestage run --stage-wait=node --stage-dataset data.tar.gz:given sh -c 'cat "$SLURM_TMPDIR/given/one"; echo "has: $*"' sh --stage-dataset=none
     [[ $output == *"has: --stage-dataset=none" ]]
-    run me nodestage run --stage-dataset=data.tar.gz cat tree/one
-    [ "$status" = 0 ]
+    exits 0 me nodestage run --stage-dataset=data.tar.gz cat tree/one
     has "$output" one
-    run me nodestage run --stage-wait=soon true
-    [ "$status" = 125 ]
+    exits 125 me nodestage run --stage-wait=soon true
     has "$output" --stage-wait
     nothing_left
 }
@@ -108,33 +107,25 @@ gone() {
 @test "run, plan: a variable that is not set is reported, and eats no option" {
     # shellcheck disable=SC2016
     for words in '--stage-dataset=$NONE -- true' '--stage-dataset="$NONE" -- true' '--stage-dataset $NONE --stage-out=r:out/r -- true'; do
-        run me sh -c "nodestage run $words"
-        echo "$output"
-        [ "$status" = 125 ]
+        exits 125 me sh -c "nodestage run $words"
         has "$output" "--stage-dataset" "has no value: is a variable in it not set?"
     done
-    run me nodestage plan --stage-venv=
-    [ "$status" = 2 ]
+    exits 2 me nodestage plan --stage-venv=
     has "$output" "--stage-venv= has no value"
     # Nor of another verb.
-    run me nodestage recover abc there
-    [ "$status" = 2 ]
+    exits 2 me nodestage recover abc there
     has "$output" "'abc' is not a job id"
     for words in "report 4711 --html= --json" "recover 4711 there --node= --socket=none" "pack tree --output= --force"; do
         # shellcheck disable=SC2086
-        run me nodestage $words
-        echo "$output"
-        [ "$status" = 2 ]
+        exits 2 me nodestage $words
         has "$output" "= has no value: is a variable in it not set?"
     done
     nothing_left
 }
 
 @test "run: after a failure results arrive by when=, and the exit code stays" {
-    run me nodestage run --stage-out=r:out/f1,when=success --stage-out=r:out/f2,when=failure --stage-out=r:out/f3.tar.zst -- \
+    exits 3 me nodestage run --stage-out=r:out/f1,when=success --stage-out=r:out/f2,when=failure --stage-out=r:out/f3.tar.zst -- \
         sh -c 'mkdir $SLURM_TMPDIR/r && echo x >$SLURM_TMPDIR/r/x; exit 3'
-    echo "$output"
-    [ "$status" = 3 ]
     has "$output" "skipped: when=success, and the job failed"
     [ ! -e "$PLACE/work/out/f1" ]
     [ -f "$PLACE/work/out/f2/x" ]
@@ -145,9 +136,7 @@ gone() {
 @test "run: a staging that fails reports the cause, runs nothing, leaves nothing" {
     me sh -c 'head -c 100 data.tar.gz >cut.tar.gz'
     for source in cut.tar.gz missing.tar; do
-        run me nodestage run --stage-dataset=tree --stage-dataset="$source" --stage-out=r:out/none -- touch ran
-        echo "$output"
-        [ "$status" = 125 ]
+        exits 125 me nodestage run --stage-dataset=tree --stage-dataset="$source" --stage-out=r:out/none -- touch ran
         has "$output" "$source"
         [ ! -e "$PLACE/work/ran" ]
         [ ! -e "$PLACE/work/out/none" ]
@@ -164,12 +153,10 @@ gone() {
     on_terminal() {
         me env "$1" taskset -c 0 script -qefc "stty cols $2; nodestage run --stage-dataset=a-data*:d -- true" /dev/null </dev/null
     }
-    run on_terminal TERM=dumb 80
-    [ "$status" = 0 ]
+    exits 0 on_terminal TERM=dumb 80
     [[ $output != *$'\x1b'* ]]
     has "$output" "a-data*"
-    run on_terminal TERM=xterm 40
-    [ "$status" = 0 ]
+    exits 0 on_terminal TERM=xterm 40
     grep -aE $'\x1b\\[K[^\x1b]{0,20}[0-9.]+( MiB)? of 30\\.[0-9] MiB \\([0-9]+%\\)' <<<"$output" | tail -c 300
     [ "$(grep -aoE '[^K]*%\)' <<<"$output" | wc -L)" -le 39 ]
     # With two items, where the sum is told.
@@ -183,42 +170,30 @@ gone() {
 }
 
 @test "run: what cannot be run, is not found, or is wrong has a documented code" {
-    exits_with() {
-        local code=$1
-        shift
-        status=0
-        output=$(me "$@" 2>&1) || status=$?
-        echo "$output"
-        [ "$status" = "$code" ] && [ "$(wc -l <<<"$output")" -ge 2 ]
-    }
-    exits_with 127 nodestage run -- /nonexistent/program
-    exits_with 126 nodestage run -- "$PLACE/work/tree/one"
-    exits_with 125 nodestage run
-    exits_with 125 nodestage run --stage-dataset=data.tar.gz
-    exits_with 125 nodestage run --frobnicate -- true
-    exits_with 125 nodestage run --stage-dataset=a,foo=1 -- true
-    exits_with 125 nodestage run --tmpdir="$PLACE/work/none" -- true
-    exits_with 125 nodestage run --stage-out=r:out/%A_%a -- true
+    says_why 127 nodestage run -- /nonexistent/program
+    says_why 126 nodestage run -- "$PLACE/work/tree/one"
+    says_why 125 nodestage run
+    says_why 125 nodestage run --stage-dataset=data.tar.gz
+    says_why 125 nodestage run --frobnicate -- true
+    says_why 125 nodestage run --stage-dataset=a,foo=1 -- true
+    says_why 125 nodestage run --tmpdir="$PLACE/work/none" -- true
+    says_why 125 nodestage run --stage-out=r:out/%A_%a -- true
     has "$output" "the value of %a is not known" "SLURM_ARRAY_TASK_ID"
-    exits_with 125 nodestage run --worker=/nonexistent/worker --stage-dataset=tree -- true
+    says_why 125 nodestage run --worker=/nonexistent/worker --stage-dataset=tree -- true
     nothing_left
 }
 
 @test "run and plan refuse root" {
     ((EUID == 0)) || skip "needs root"
-    run "$PLACE/usr/bin/nodestage" run -- true
-    [ "$status" = 125 ]
+    exits 125 "$PLACE/usr/bin/nodestage" run -- true
     has "$output" "refuses to run as root" "sudo -u USER"
-    run "$PLACE/usr/bin/nodestage" plan --stage-dataset=/etc/hostname
-    [ "$status" = 1 ]
+    exits 1 "$PLACE/usr/bin/nodestage" plan --stage-dataset=/etc/hostname
     has "$output" "refuses to run as root" "sudo -u USER"
 }
 
 @test "run: the patterns of a target have values" {
-    run me env SLURM_ARRAY_TASK_ID=5 nodestage run --stage-out=r:out/%u-%x-%r-%n-%4a-%N -- \
+    exits 0 me env SLURM_ARRAY_TASK_ID=5 nodestage run --stage-out=r:out/%u-%x-%r-%n-%4a-%N -- \
         sh -c 'echo x >$SLURM_TMPDIR/r'
-    echo "$output"
-    [ "$status" = 0 ]
     user=$(me id -un 2>/dev/null)
     [ -f "$PLACE/work/out/$user-sh-0-0-0005-$(hostname -s)" ]
 }
@@ -279,17 +254,14 @@ gone() {
 
 @test "run: a worker that dies without a word is reported" {
     me sh -c 'printf "#!/bin/sh\necho last words >&2\nexit 9\n" >dies && chmod +x dies'
-    run me nodestage run --worker="$PLACE/work/dies" --stage-dataset=tree -- touch ran
-    [ "$status" = 125 ]
+    exits 125 me nodestage run --worker="$PLACE/work/dies" --stage-dataset=tree -- touch ran
     has "$output" "it exited with code 9 (last words)"
     nothing_left
 }
 
 @test "run: a result that cannot be delivered is kept, and its copy is one command away" {
     me sh -c 'echo file >blocked'
-    run me nodestage run --stage-out=r:blocked/below -- sh -c 'mkdir $SLURM_TMPDIR/r; echo x >$SLURM_TMPDIR/r/x'
-    echo "$output"
-    [ "$status" = 123 ]
+    exits 123 me nodestage run --stage-out=r:blocked/below -- sh -c 'mkdir $SLURM_TMPDIR/r; echo x >$SLURM_TMPDIR/r/x'
     has "$output" "not delivered" "they are kept in $PLACE/work/tmp/nodestage-run-"
     command=$(sed -n 's/.*Fetch them with: \(.*\)/\1/p' <<<"$output")
     me sh -c "${command//ELSEWHERE/out/rescued}"
@@ -303,15 +275,13 @@ gone() {
     [ ! -e "$kept/tree/one" ] && [ ! -e "$kept/tree/sub" ]
     me rm -rf "$kept"
     # A failure of the command's own comes first.
-    run me nodestage run --stage-out=r:blocked/below -- sh -c 'echo x >$SLURM_TMPDIR/r; exit 4'
-    [ "$status" = 4 ]
+    exits 4 me nodestage run --stage-out=r:blocked/below -- sh -c 'echo x >$SLURM_TMPDIR/r; exit 4'
     has "$output" "they are kept in"
     me sh -c 'rm -rf tmp/*'
 }
 
 @test "run: what the command leaves behind in its group is stopped with it" {
-    run me nodestage run -- sh -c 'sleep 1234.5 & echo'
-    [ "$status" = 0 ]
+    exits 0 me nodestage run -- sh -c 'sleep 1234.5 & echo'
     wait_until 5 sh -c '! pgrep -f "^sleep 1234.5"'
     nothing_left
 }
@@ -319,30 +289,24 @@ gone() {
 @test "run: a Python environment is active" {
     python=$(me sh -c 'command -v python3') || skip "no python3 here"
     me "$python" -m venv --without-pip venv || me "$python" -m virtualenv -q --no-download venv || skip "no venv here"
-    run me nodestage run --stage-venv=venv -- python -c 'import os, sys; print(sys.prefix == os.environ["VIRTUAL_ENV"] == os.environ["SLURM_TMPDIR"] + "/env")'
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 me nodestage run --stage-venv=venv -- python -c 'import os, sys; print(sys.prefix == os.environ["VIRTUAL_ENV"] == os.environ["SLURM_TMPDIR"] + "/env")'
     [[ $output == *True* ]]
     nothing_left
 }
 
 @test "run: scripts that wait for async datasets work, and nothing of an outer run is inherited" {
-    run me nodestage run --stage-dataset=data.tar.gz,async --stage-dataset=tree:outer -- sh -c '
+    exits 0 me nodestage run --stage-dataset=data.tar.gz,async --stage-dataset=tree:outer -- sh -c '
         nodestage wait && nodestage wait data && nodestage wait OUTER outer && ! nodestage wait other &&
         nodestage run --stage-dataset=tree:inner -- sh -c "echo \${NODESTAGE_DATASET_OUTER-unset} \${NODESTAGE_DATASET##*/}"'
-    echo "$output"
-    [ "$status" = 0 ]
     has "$output" "'other' was not staged" "unset inner"
     nothing_left
 }
 
 @test "run: on a terminal Ctrl-C is the command's; a program that reads gets the terminal; it can be stopped and go on" {
     command -v python3 >/dev/null || skip "no python3 here"
-    run me python3 "$BATS_TEST_DIRNAME/lib/on_terminal.py" \
+    exits 5 me python3 "$BATS_TEST_DIRNAME/lib/on_terminal.py" \
         nodestage run --stage-out=r:out/terminal -- \
         sh -c 'trap "echo interrupted >$SLURM_TMPDIR/r; exit 5" INT; echo ready; read -r line; echo "got $line"; echo again; while :; do sleep 0.05; done'
-    echo "$output"
-    [ "$status" = 5 ]
     has "$output" "got typed" "(stopped)"
     [ "$(cat "$PLACE/work/out/terminal")" = interrupted ]
     nothing_left
@@ -351,13 +315,10 @@ gone() {
 @test "plan: shows of each item what it is, how it is read and what would be faster; changes nothing" {
     me sh -c 'mkdir many && cd many && seq 2500 | xargs touch'
     before=$(me sh -c 'find . -printf "%p %m %s %T@\n" | sort')
-    run me nodestage plan --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 me nodestage plan --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
     has "$output" "$PLACE/work/data.tar.gz -> \$SLURM_TMPDIR/data" "tar.gz, " "by one thread: it is one gzip stream" \
         "2,500 files" "nodestage pack $PLACE/work/many -o many.tar.zst" "in total on each node: "
-    run me nodestage plan --json --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
-    [ "$status" = 0 ]
+    exits 0 me nodestage plan --json --stage-dataset=data.tar.gz --stage-dataset=many --stage-out=r:out/%j
     "$BATS_TEST_DIRNAME/lib/schema.py" plan <<<"$output"
     python3 -c '
 import json, sys
@@ -373,17 +334,14 @@ assert many["files"] == 2500 and len(many["advice"]) == 1 and out["option"] == "
 }
 
 @test "plan: what could not be staged is a fault with its cause, exit code 1; wrong arguments 2" {
-    run me nodestage plan --stage-dataset=missing.tar --stage-dataset=tree --stage-out=r:/proc/none/x
-    echo "$output"
-    [ "$status" = 1 ]
+    exits 1 me nodestage plan --stage-dataset=missing.tar --stage-dataset=tree --stage-out=r:/proc/none/x
     has "$output" "FAULT    $PLACE/work/missing.tar: No such file" "tree -> " "you cannot write there"
     me nodestage plan --json --stage-dataset=missing.tar --stage-dataset=.:all,newest=1 --stage-out=r:out/%j,every=5m \
         >"$BATS_TEST_TMPDIR/plan" || true
     "$BATS_TEST_DIRNAME/lib/schema.py" plan <"$BATS_TEST_TMPDIR/plan"
     for wrong in "" --frobnicate --stage-dataset=a,foo=1; do
         # shellcheck disable=SC2086
-        run me nodestage plan $wrong
-        [ "$status" = 2 ]
+        exits 2 me nodestage plan $wrong
         [ "$(wc -l <<<"$output")" -ge 2 ]
     done
 }
@@ -399,28 +357,23 @@ make_big() {
     local verb
     for verb in run plan; do
         # shellcheck disable=SC2046
-        run me nodestage $verb --stage-dataset=data.tar.gz,stirp=1 $([ $verb = plan ] || echo -- true)
-        [ "$status" -ne 0 ]
+        fails me nodestage $verb --stage-dataset=data.tar.gz,stirp=1 $([ $verb = plan ] || echo -- true)
         has "$output" "--stage-dataset: unknown key 'stirp' (did you mean 'strip'?)" '
   --stage-dataset=data.tar.gz,stirp=1
                               ^~~~~~~
 keys: extract=, strip=, newest=' "; more: man 7 nodestage"
     done
     me mkdir -p dir.tar
-    run me nodestage plan --stage-dataset=dir.tar --stage-out=a:out/x --stage-out=b:out/x
-    [ "$status" -eq 0 ]
+    exits 0 me nodestage plan --stage-dataset=dir.tar --stage-out=a:out/x --stage-out=b:out/x
     has "$output" "warning: $PLACE/work/dir.tar is named like an archive but is a directory" "warning: 'a' and 'b' are both copied to "
-    run me nodestage run --stage-dataset=dir.tar -- true
-    [ "$status" -eq 0 ]
+    exits 0 me nodestage run --stage-dataset=dir.tar -- true
     has "$output" "warning: $PLACE/work/dir.tar is named like an archive"
     me rmdir dir.tar
 }
 
 @test "pack: any tar reads it, and staging extracts it in parallel to the same tree" {
     make_big
-    run me nodestage pack big -o out/big.tar.zst
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 me nodestage pack big -o out/big.tar.zst
     has "$output" "out/big.tar.zst: 6 files, " "1 socket, FIFO or device was left out"
     me sh -c 'mkdir x && zstd -dc out/big.tar.zst | tar xf - -C x && mkdir y && tar --zstd -xf out/big.tar.zst -C y'
     for copy in x y; do
@@ -466,38 +419,32 @@ keys: extract=, strip=, newest=' "; more: man 7 nodestage"
 
 @test "pack: what is there stays unless --force; errors are reported, and nothing is left" {
     me sh -c 'echo mine >out/there.tar'
-    exits_with() {
-        run me nodestage pack "${@:2}"
-        echo "$output"
-        [ "$status" = "$1" ] && [ "$(wc -l <<<"$output")" -ge 2 ]
-    }
-    exits_with 1 tree -o out/there.tar
+    says_why 1 nodestage pack tree -o out/there.tar
     [ "$(cat "$PLACE/work/out/there.tar")" = mine ]
     me nodestage pack tree -o out/there.tar --force
     [ "$(tar tf "$PLACE/work/out/there.tar" | wc -l)" = 3 ]
-    exits_with 1 missing -o out/a.tar
-    exits_with 1 tree -o missing/a.tar
-    exits_with 2 tree -o tree/sub/a.tar
+    says_why 1 nodestage pack missing -o out/a.tar
+    says_why 1 nodestage pack tree -o missing/a.tar
+    says_why 2 nodestage pack tree -o tree/sub/a.tar
     has "$output" "would be inside the directory that it packs"
-    exits_with 2 tree -o out/a.tar.gz
-    exits_with 2 tree -o out/a.tar --mtime=yesterday
-    exits_with 2 tree
+    says_why 2 nodestage pack tree -o out/a.tar.gz
+    says_why 2 nodestage pack tree -o out/a.tar --mtime=yesterday
+    says_why 2 nodestage pack tree
     me sh -c 'mkdir secret && echo x >secret/x'
     if ((EUID == 0)); then
         chown 0 "$PLACE/work/secret/x" && chmod 600 "$PLACE/work/secret/x"
-        exits_with 1 secret -o out/a.tar.zst
+        says_why 1 nodestage pack secret -o out/a.tar.zst
         has "$output" "x: "
         # The top of a file system has a directory of root's.
         me sh -c 'rm -rf secret; mkdir secret; echo y >secret/y'
         mkdir -m 700 "$PLACE/work/secret/lost+found"
-        exits_with 1 secret -o out/a.tar.zst
+        says_why 1 nodestage pack secret -o out/a.tar.zst
         has "$output" "lost+found: " "exclude="
         [[ $output != *"try again"* && $output != *chmod* ]]
         run me nodestage plan --stage-dataset=secret
         has "$output" "lost+found" "exclude="
         [[ $output != *chmod* ]]
-        run me nodestage plan --stage-dataset=secret,exclude=lost+found
-        [ "$status" = 0 ]
+        exits 0 me nodestage plan --stage-dataset=secret,exclude=lost+found
         rmdir "$PLACE/work/secret/lost+found"
     fi
     me rm -rf secret
@@ -534,8 +481,7 @@ keys: extract=, strip=, newest=' "; more: man 7 nodestage"
 @test "help opens with an example, fits a screen, and names every option" {
     for verb in "" plan pack status report wait push held recover cache doctor run; do
         # shellcheck disable=SC2086
-        run me nodestage $verb --help
-        [ "$status" = 0 ]
+        exits 0 me nodestage $verb --help
         [[ ${lines[0]} == "nodestage $verb"* ]]
         [ "$output" = "$(me nodestage help "$verb")" ]
         [ "$(wc -l <<<"$output")" -le 24 ]
@@ -559,30 +505,23 @@ keys: extract=, strip=, newest=' "; more: man 7 nodestage"
 }
 
 @test "what is not known is named, with where to look" {
-    run me nodestage frobnicate
-    [ "$status" = 2 ]
+    exits 2 me nodestage frobnicate
     has "$output" "'frobnicate' is not known" "nodestage --help"
     run me nodestage stauts
     has "$output" "'stauts' is not known (did you mean 'status'?)"
-    run me nodestage plan --jsn
-    [ "$status" = 2 ]
+    exits 2 me nodestage plan --jsn
     has "$output" "--jsn (did you mean '--json'?)" "nodestage plan --help"
-    run me nodestage
-    [ "$status" = 2 ]
+    exits 2 me nodestage
     has "$output" "no verb is given"
-    run me nodestage held one
-    [ "$status" = 2 ]
+    exits 2 me nodestage held one
     has "$output" one "nodestage held --help"
     for words in "cache one" "cache --drop --json" "cache --drop=one" "cache --drp"; do
         # shellcheck disable=SC2086
-        run me nodestage $words
-        [ "$status" = 2 ]
+        exits 2 me nodestage $words
         has "$output" drop "nodestage cache --help"
     done
-    run me nodestage cache --drop one --socket=none
-    [ "$status" = 1 ]
+    exits 1 me nodestage cache --drop one --socket=none
     has "$output" "nodestaged does not answer"
-    run me nodestage plan --stage-dataset=none.tar
-    [ "$status" = 1 ]
+    exits 1 me nodestage plan --stage-dataset=none.tar
     [ "${lines[0]%/none.tar}" != "${lines[0]}" ]
 }

@@ -56,7 +56,7 @@ not_there() {
 }
 
 @test "FUSE mounts that a job leaves, one in another: detached, the node is clean at once, and the log is calm" {
-    sbatch_wait --stage-dataset=/project/alice/image.sqsh --stage-out=results:/project/alice/left <<'SCRIPT'
+    sbatch_ends COMPLETED --stage-dataset=/project/alice/image.sqsh --stage-out=results:/project/alice/left <<'SCRIPT'
 #!/bin/bash
 cd "$SLURM_TMPDIR"
 mkdir -p results "with blank" deep/er base && echo yes >results/yes
@@ -64,7 +64,6 @@ squashfuse image.sqsh "with blank"
 bindfs -o allow_other base deep/er && mkdir deep/er/inner && squashfuse image.sqsh deep/er/inner
 ls "with blank/bin/sh" deep/er/inner/bin/sh
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     [ "$(as alice cat /project/alice/left/yes)" = yes ]
     assert_idle_clean
     [ -z "$(fuse_mounts)" ]
@@ -73,14 +72,13 @@ SCRIPT
 }
 
 @test "a FUSE mount over the job directory: detached before the daemon looks, so results below it are delivered" {
-    sbatch_wait --stage-dataset=/project/alice/image.sqsh --stage-out=results:/project/alice/under <<'SCRIPT'
+    sbatch_ends COMPLETED --stage-dataset=/project/alice/image.sqsh --stage-out=results:/project/alice/under <<'SCRIPT'
 #!/bin/bash
 cd "$SLURM_TMPDIR"
 mkdir results && echo yes >results/yes
 cd / && squashfuse "$SLURM_TMPDIR/image.sqsh" "$SLURM_TMPDIR"
 ls "$SLURM_TMPDIR/bin/sh"
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     has "$OUTPUT" "/bin/sh"
     [ "$(as alice cat /project/alice/under/yes)" = yes ]
     assert_idle_clean
@@ -88,13 +86,12 @@ SCRIPT
 }
 
 @test "a FUSE mount in an output: all else is delivered, the rest is kept, and the notice says why" {
-    sbatch_wait --stage-dataset=/project/alice/image.sqsh --stage-out=results:/project/alice/inside --stage-out=whole:/project/alice/whole <<'SCRIPT'
+    sbatch_ends COMPLETED --stage-dataset=/project/alice/image.sqsh --stage-out=results:/project/alice/inside --stage-out=whole:/project/alice/whole <<'SCRIPT'
 #!/bin/bash
 cd "$SLURM_TMPDIR"
 mkdir -p results/m whole && echo yes >results/yes
 squashfuse image.sqsh results/m && squashfuse image.sqsh whole
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     [ "$(as alice cat /project/alice/inside/yes)" = yes ]
     wait_until 20 as alice test -e "nodestage-$JOBID.txt"
     has "$(notice "$JOBID")" "m: is a FUSE mount, and the program that served it has exited" \
@@ -146,9 +143,8 @@ SCRIPT
 
 @test "attack: FUSE mounts over a kept item and in it: the epilog detaches them, and nothing stays" {
     for place in '$NODESTAGE_DATASET' '$NODESTAGE_DATASET/sub'; do
-        sbatch_wait --stage-dataset=/project/alice/kept.tar,shared \
+        sbatch_ends COMPLETED --stage-dataset=/project/alice/kept.tar,shared \
             --wrap "chmod -R u+w \$NODESTAGE_DATASET; squashfuse /project/alice/image.sqsh $place && ls $place/bin/sh"
-        [ "$STATE" = COMPLETED ]
         has "$OUTPUT" "/bin/sh"
         wait_until 120 nothing_kept
         assert_idle_clean 120
@@ -204,7 +200,7 @@ readonly UNTIL_END='until [ -e /project/alice/end.$SLURM_JOB_ID ]; do sleep 0.1;
 
 # The storage of rootless podman: layers of subordinate uids, and a container that still runs.
 @test "rootless podman with its storage in the job directory: nothing stays, though a container ran to the end" {
-    sbatch_wait --stage-dataset=/project/alice/image.tar,extract=no <<'SCRIPT'
+    sbatch_ends COMPLETED --stage-dataset=/project/alice/image.tar,extract=no <<'SCRIPT'
 #!/bin/bash
 export TMPDIR=$SLURM_TMPDIR
 podman="podman --root $SLURM_TMPDIR/podman --runroot $SLURM_TMPDIR/run --cgroup-manager=cgroupfs --log-level=error"
@@ -213,14 +209,13 @@ $podman run -d --network=none --cgroups=disabled trainer sh -c 'mkdir -p /a/b; t
 until [ -n "$(find $SLURM_TMPDIR/podman -path '*/a/b' -perm 0 2>/dev/null)" ]; do sleep 0.1; done
 stat -c %u $(find $SLURM_TMPDIR/podman -path '*/a' 2>/dev/null)
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     has "$OUTPUT" 20001000
     assert_idle_clean
     [ -z "$(on n1 pgrep -u alice || true)" ]
 }
 
 @test "results that belong to a subordinate uid: the notice says whose they are and what to do, and then they are delivered" {
-    sbatch_wait --stage-dataset=/project/alice/image.tar,extract=no --stage-out=results:/project/alice/owners --stage-out=results:/project/alice/owners.tar <<'SCRIPT'
+    sbatch_ends COMPLETED --stage-dataset=/project/alice/image.tar,extract=no --stage-out=results:/project/alice/owners --stage-out=results:/project/alice/owners.tar <<'SCRIPT'
 #!/bin/bash
 export TMPDIR=$SLURM_TMPDIR
 mkdir -m 777 $SLURM_TMPDIR/results
@@ -229,7 +224,6 @@ $podman load -q -i $NODESTAGE_DATASET
 $podman run --rm --network=none --cgroups=disabled --user 33 -v $SLURM_TMPDIR/results:/results trainer \
     sh -c 'cd /results; echo open >open; umask 077; echo closed >closed; mkdir dir; echo deep >dir/deep'
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     wait_until 20 as alice test -e "nodestage-$JOBID.txt"
     has "$(notice "$JOBID")" "closed: is not readable for you: it belongs to uid 2000100032" \
         "dir: is not readable for you: it belongs to uid 2000100032"
@@ -246,8 +240,7 @@ SCRIPT
     on n1 sh -c 'cat >/usr/lib/hiding.so' <"$BATS_TEST_TMPDIR/hiding.so"
     on ctl sh -c 'cat >/usr/lib/hiding.so' <"$BATS_TEST_TMPDIR/hiding.so"
     on ctl sh -c 'echo "required /usr/lib/hiding.so" >/etc/slurm/plugstack.conf.d/pyxis.conf'
-    sbatch_wait --stage-dataset=/project/alice/image.sqsh --wrap='ls $NODESTAGE_DATASET; ls /run'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --stage-dataset=/project/alice/image.sqsh --wrap='ls $NODESTAGE_DATASET; ls /run'
     has "$OUTPUT" "/localscratch/alice.$JOBID.0/image.sqsh"
     [[ $OUTPUT != *munge* ]]
     on ctl mv /etc/slurm/plugstack.conf.d/pyxis.conf /etc/slurm/plugstack.conf.d/0-pyxis.conf

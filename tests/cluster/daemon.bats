@@ -140,8 +140,7 @@ completes_exactly() {
 
 @test "without the daemon, a job without options runs as ever" {
     cluster daemon stop n1
-    sbatch_wait -w n1 --wrap 'echo as ever; srun echo in a step'
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    sbatch_ends COMPLETED -w n1 --wrap 'echo as ever; srun echo in a step'
     [ "$OUTPUT" = $'as ever\nin a step' ]
 }
 
@@ -162,9 +161,7 @@ completes_exactly() {
 @test "an unknown key, section or value is refused with file, line, key and what is allowed" {
     check() {
         configure n1 "$1"
-        run on n1 nodestaged --check
-        echo "$output"
-        [ "$status" -eq 1 ]
+        exits 1 on n1 nodestaged --check
         [[ $output == "nodestaged: $CONFIG:$2: "*"$3"* ]]
     }
     check $'[staging]\nmax_job = 3' 2 "unknown key 'staging.max_job'; the keys of [staging] are: max_jobs,"
@@ -181,9 +178,7 @@ completes_exactly() {
     # Paths that are not there.
     misses() {
         configure n1 "$1"
-        run cluster exec n1 --user="${3:-root}" -- /usr/sbin/nodestaged --check
-        echo "$output"
-        [ "$status" -eq 3 ]
+        exits 3 cluster exec n1 --user="${3:-root}" -- /usr/sbin/nodestaged --check
         has "$output" "nodestaged: $CONFIG: $2" "$CONFIG: no wrong setting, but not for this host as it is"
     }
     misses $'[tmpdir]\npath = "/nowhere/local/%u.%j"' "tmpdir.path: /nowhere/local does not exist; job directories are made in it"
@@ -197,8 +192,7 @@ completes_exactly() {
     misses $'[slurm]\nscontrol = "/nowhere/scontrol"' "slurm.scontrol: /nowhere/scontrol does not exist"
     configure n1 ''
     for option in --check --version --help; do
-        run on n1 sh -c "nodestaged $option >/dev/full"
-        [ "$status" -eq 1 ]
+        exits 1 on n1 sh -c "nodestaged $option >/dev/full"
         has "$output" "the output could not be written"
     done
 }
@@ -206,11 +200,9 @@ completes_exactly() {
 @test "with a wrong file the daemon does not start and says the same; a missing file is named" {
     cluster daemon stop n2
     configure n2 $'[worker]\nmemory = "lots"'
-    run cluster daemon start n2
-    [ "$status" -ne 0 ]
+    fails cluster daemon start n2
     [[ $output == *"nodestaged: $CONFIG:2: 'worker.memory' must be a number of bytes"* ]]
-    run on n2 nodestaged --config /nowhere.toml
-    [ "$status" -eq 78 ]
+    exits 78 on n2 nodestaged --config /nowhere.toml
     [ "$output" = "nodestaged: /nowhere.toml: No such file or directory" ]
     configure n2 ''
     cluster daemon start n2
@@ -274,8 +266,7 @@ completes_exactly() {
     cluster daemon start n1
     wait_until 30 job_is "$id" COMPLETED
     # What is left of the worker, an empty cgroup, is nothing to warn of.
-    run grep -F 'belongs to no job' <<<"$(daemon_log n1)"
-    [ "$status" = 1 ]
+    exits 1 grep -F 'belongs to no job' <<<"$(daemon_log n1)"
     assert_staged_exactly "$id"
     assert_idle_clean
 }
@@ -318,8 +309,7 @@ cp "$NODESTAGE_DATASET/data/a" "$SLURM_TMPDIR/res/a"
 SCRIPT
     )
     wait_until 15 status_is "$id" ready
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     status_is "$id" ready
     as alice touch go
     wait_until 30 job_is "$id" COMPLETED
@@ -339,8 +329,7 @@ SCRIPT
     # The target's file system hangs, so that there is all the time in the world.
     on n1 pkill -STOP -x bindfs
     worker=$(worker_pid)
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     [ "$(worker_pid)" = "$worker" ]
     # Longer than the epilog looks for a daemon that was never there: it must be patient anew.
     sleep 5
@@ -365,8 +354,7 @@ SCRIPT
     slow=$(submit_staged)
     wait_until 10 status_is "$slow" staging
     on n1 sh -c '! dd if=/dev/zero of=/var/lib/nodestage/filler bs=4k 2>/dev/null'
-    sbatch_wait -w n1 --stage-dataset=data.tar --wrap 'echo STARTED'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-dataset=data.tar --wrap 'echo STARTED'
     has "$OUTPUT" "the journal cannot be written: " "No space left on device"
     [[ $OUTPUT != *STARTED* ]]
     apply_configuration n1 ''
@@ -389,21 +377,17 @@ SCRIPT
     wait_until 15 status_is "$id" staging
     worker=$(worker_pid)
     on n1 sh -c 'printf "[read]\nmax_rate = 7\n[tmpdir]\ncreate = \"always\"\n" >/tmp/second.toml'
-    run on n1 timeout 10 nodestaged --config /tmp/second.toml
-    echo "$output"
-    [ "$status" -eq 1 ]
+    exits 1 on n1 timeout 10 nodestaged --config /tmp/second.toml
     [[ $output == *"/run/nodestage/nodestaged.sock: another nodestaged is running"* ]]
     rate_is "$id" 65536
-    run on n1 test -e /run/nodestage/every-job
-    [ "$status" -ne 0 ]
+    fails on n1 test -e /run/nodestage/every-job
     [ "$(worker_pid)" = "$worker" ]
     apply_configuration n1 ''
     completes_exactly "$id"
 }
 
 @test "the daemon started by an ordinary user says that root must start it" {
-    run cluster exec n1 --user=alice -- /usr/sbin/nodestaged
-    [ "$status" -eq 1 ]
+    exits 1 cluster exec n1 --user=alice -- /usr/sbin/nodestaged
     [[ $output == "nodestaged: must be started by root"* ]]
 }
 
@@ -427,11 +411,9 @@ SCRIPT
     [[ $(client alice wait "$id") == "progress "* ]]
     # Nor by the files.
     for file in "/localscratch/alice.$id.0" /localscratch/.nodestage /var/lib/nodestage; do
-        run cluster exec n1 --user=bob -- ls "$file"
-        [ "$status" -ne 0 ]
+        fails cluster exec n1 --user=bob -- ls "$file"
     done
-    run cluster exec n1 --user=bob -- sh -c "echo >/localscratch/.nodestage/status/$id.0.read-rate"
-    [ "$status" -ne 0 ]
+    fails cluster exec n1 --user=bob -- sh -c "echo >/localscratch/.nodestage/status/$id.0.read-rate"
     run cluster exec n1 --user=bob -- rm -f "/run/nodestage/jobs/$id"
     on n1 test -e "/run/nodestage/jobs/$id"
     status_is "$id" staging
@@ -536,35 +518,6 @@ client_crowd() {
     [ "$(on n1 stat -c %U "/localscratch/alice.$id.0")" = bob ]
     on n1 rmdir "/localscratch/alice.$id.0"
     assert_idle_clean
-}
-
-@test "the cost of a job without an option: our prolog and epilog against empty hooks (figures only)" {
-    # slurmd starts `slurmstepd spank prolog` (and epilog) and hands it its configuration on stdin: both are
-    # caught once by a program in slurmstepd's place, and played again with either plugin, in turns.
-    gcc -shared -fPIC -O2 -o "$BATS_TEST_TMPDIR/empty.so" "$BATS_TEST_DIRNAME/lib/empty_plugin.c"
-    on n1 tee /usr/lib/empty_plugin.so <"$BATS_TEST_TMPDIR/empty.so" >/dev/null
-    on n1 sh -c 'mv "$(command -v slurmstepd)" /usr/sbin/slurmstepd.real'
-    on n1 tee /usr/sbin/slurmstepd >/dev/null <<'SCRIPT'
-#!/bin/sh
-if [ "$1 $2" = "spank prolog" ]; then
-    env -0 >/tmp/prolog.env
-    cat >/tmp/prolog.stdin
-    exec /usr/sbin/slurmstepd.real "$@" </tmp/prolog.stdin
-fi
-exec /usr/sbin/slurmstepd.real "$@"
-SCRIPT
-    on n1 chmod 0755 /usr/sbin/slurmstepd
-    sbatch_wait -w n1 --wrap true
-    on n1 mv /usr/sbin/slurmstepd.real /usr/sbin/slurmstepd
-    [ "$STATE" = COMPLETED ]
-    on n1 test -s /tmp/prolog.stdin
-    cluster wait-idle
-    on n1 tee /tmp/prolog_cost.py <"$BATS_TEST_DIRNAME/lib/prolog_cost.py" >/dev/null
-    figures=$(on n1 python3 /tmp/prolog_cost.py 40)
-    sed 's/^/# /' <<<"$figures" >&3
-    [[ $figures == prolog*"median of the differences"*epilog*"median of the differences"* ]]
-    sbatch_wait -w n1 --wrap true
-    [ "$STATE" = COMPLETED ]
 }
 
 @test "started with a shell's limit of descriptors it takes what it may have" {

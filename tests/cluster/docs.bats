@@ -79,8 +79,7 @@ save() {
 
 block_job() {
     save "$1" "$2"
-    sbatch_wait --limit=180 --output="%x-%j.out" "$1"
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --limit=180 --output="%x-%j.out" "$1"
 }
 
 block_file() {
@@ -266,15 +265,12 @@ run_blocks() {
 
 @test "a block without a marker, or with a wrong one, is an error" {
     printf 'x\n\n```\ntrue\n```\n' >"$BATS_TEST_TMPDIR/a.md"
-    run python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_TMPDIR/a.md" "$BATS_TEST_TMPDIR/a"
-    [ "$status" = 1 ]
+    exits 1 python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_TMPDIR/a.md" "$BATS_TEST_TMPDIR/a"
     [[ $output == *"a.md:3: a block without a marker" ]]
     printf 'x\n\n    true\n' >"$BATS_TEST_TMPDIR/a.md"
-    run python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_TMPDIR/a.md" "$BATS_TEST_TMPDIR/a"
-    [ "$status" = 1 ]
+    exits 1 python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_TMPDIR/a.md" "$BATS_TEST_TMPDIR/a"
     printf '.Sh EXAMPLES\n.Dl true\n' >"$BATS_TEST_TMPDIR/a.1"
-    run python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_TMPDIR/a.1" "$BATS_TEST_TMPDIR/a"
-    [ "$status" = 1 ]
+    exits 1 python3 "$BATS_TEST_DIRNAME/lib/blocks.py" "$BATS_TEST_TMPDIR/a.1" "$BATS_TEST_TMPDIR/a"
 }
 
 # The picture's own job, twice, with a smaller archive, and so slow that it shows progress even if its first line was another.
@@ -286,11 +282,9 @@ run_blocks() {
     echo "srun sh -c 'mkdir \$SLURM_TMPDIR/results; echo trained >\$SLURM_TMPDIR/results/model.txt'" >>"$BATS_TEST_TMPDIR/job"
     save picture.sh "$BATS_TEST_TMPDIR/job"
     reload_daemons "$SETTINGS"$'\n[read]\nmax_rate = "600KiB"'
-    sbatch_wait --limit=120 --output=%x-%j.out picture.sh
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --limit=120 --output=%x-%j.out picture.sh
     said=$OUTPUT
-    sbatch_wait --limit=120 --output=%x-%j.out picture.sh
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --limit=120 --output=%x-%j.out picture.sh
     reload_daemons "$SETTINGS"
     OUTPUT=$said$'\n'$OUTPUT
     # A row of the full width of the terminal goes on in the next one.

@@ -28,9 +28,7 @@ finds() {
 }
 
 @test "a node that is well" {
-    run on n1 nodestage doctor
-    echo "$output"
-    [ "$status" -eq 0 ]
+    exits 0 on n1 nodestage doctor
     [[ $output == *"examined as a compute node: slurmd runs here ("* && $output == *"problems: 0, "* ]]
     for what in "is for Slurm $(slurm_release), as is this host's" "is \`required\`" "after the plugin was installed" "nodestaged answers" \
         "PrologFlags=Alloc" "BatchStartTimeout=" "PrologEpilogTimeout: none" "no private /tmp" "running daemon" \
@@ -42,19 +40,14 @@ finds() {
 }
 
 @test "a login node that is well, and a host that --host= says it is" {
-    run on ctl nodestage doctor --host=login
-    echo "$output"
-    [ "$status" -eq 0 ]
+    exits 0 on ctl nodestage doctor --host=login
     [[ $output == *"examined as a login node"* && $output != *nodestaged\ answers* && $output != *openat2* ]]
     # The controller, on which the package of slurmd may have enabled that.
     for user in root alice; do
-        run cluster exec ctl --user=$user -- nodestage doctor
-        echo "$output"
-        [ "$status" -eq 0 ]
+        exits 0 cluster exec ctl --user=$user -- nodestage doctor
         has "$output" "examined as a login node: Slurm has no node of its name (" "problems: 0, warnings: 0"
     done
-    run on ctl nodestage doctor --host=compute
-    [ "$status" -eq 1 ]
+    exits 1 on ctl nodestage doctor --host=compute
     [[ $output == *"slurmd is not running"* && $output == *"nodestaged does not answer"* ]]
     run on ctl nodestage doctor --host=toaster
     [ "$status" -gt 1 ]
@@ -106,8 +99,7 @@ down_is_found() {
     local report=/home/alice/secret-project/report name
     as alice mkdir secret-project
     reload_daemons $'[tmpdir]\npath = "/localscratch/%u.%j.0"\n[venv]\nfind_links = ["/project/genome"]\n'
-    run cluster exec n1 --user=alice -- nodestage doctor --report=$report
-    [ "$status" -eq 0 ]
+    exits 0 cluster exec n1 --user=alice -- nodestage doctor --report=$report
     has "$output" "report for a bug: $report" "problems: 0"
     report=$(as alice cat $report)
     echo "$report"
@@ -120,15 +112,13 @@ down_is_found() {
     done
     # No path of another kind.
     [ -z "$(grep -oE "(^|[[:space:]=\"'(,:])/[A-Za-z0-9_.%-]+" <<<"$report" | grep -oE '/.*' | grep -vxE '/(etc|usr|run|var)')" ]
-    run on n1 nodestage doctor --report=/nowhere/report
-    [ "$status" -eq 1 ]
+    exits 1 on n1 nodestage doctor --report=/nowhere/report
     has "$output" "/nowhere/report: No such file or directory" "--report=FILE"
     reload_daemons ""
 }
 
 @test "the long version" {
-    run on n1 nodestage --version --verbose
-    [ "$status" -eq 0 ]
+    exits 0 on n1 nodestage --version --verbose
     has "$output" "$(on n1 nodestage --version)" "commit " "plugin      for Slurm $(slurm_release): " "kernel      Linux "
     [ "$(on n1 nodestage version --verbose)" = "$output" ]
 }
@@ -223,8 +213,7 @@ while not os.path.exists("/tmp/no-ports-any-more"):
     time.sleep(0.1)' &
     wait_until 10 finds warning "no port of relay.ports \(7001-7002\) is free"
     reload_daemons $'[relay]\nports = "7001-7002"\nenabled = false\n'
-    run on n1 nodestage doctor
-    [ "$status" -eq 0 ]
+    exits 0 on n1 nodestage doctor
     [[ $output != *relay.ports* ]]
     reload_daemons $'[relay]\nports = "7001-7003"\n'
     run on n1 nodestage doctor
@@ -249,9 +238,7 @@ while not os.path.exists("/tmp/no-ports-any-more"):
 }
 
 @test "without a configuration of Slurm's that can be read the plugin is looked for where this build has it" {
-    run on ctl env PATH=/nonexistent /usr/bin/nodestage doctor
-    echo "$output"
-    [ "$status" = 1 ]
+    exits 1 on ctl env PATH=/nonexistent /usr/bin/nodestage doctor
     has "$output" "Slurm's configuration cannot be read" "$PLUGIN"
     [[ $output != *lib64* ]]
 }
@@ -291,15 +278,12 @@ open(sys.argv[1], "wb").write(data)' "$PLUGIN" "$at" "$(slurm_version)"
     finds problem "No such file or directory"
     on n1 cp /tmp/plugin.so "$PLUGIN"
     cluster slurmd restart n1
-    run on n1 nodestage doctor
-    [ "$status" -eq 0 ]
+    exits 0 on n1 nodestage doctor
 }
 
 @test "the controller does not answer" {
     cluster slurmctld stop
-    run on n1 nodestage doctor --report=/run/report
-    echo "$output"
-    [ "$status" -eq 1 ]
+    exits 1 on n1 nodestage doctor --report=/run/report
     grep -A1 -E "^problem +Slurm's configuration cannot be read" <<<"$output" | grep -q -- '-> '
     # Its host is named in slurm.conf alone.
     report=$(on n1 cat /run/report)
@@ -313,6 +297,5 @@ open(sys.argv[1], "wb").write(data)' "$PLUGIN" "$at" "$(slurm_version)"
     on n1 sh -c 'echo "[hold]" >/etc/nodestage/nodestaged.toml; echo "dyas = 3" >>/etc/nodestage/nodestaged.toml'
     finds problem "nodestaged refuses its settings: /etc/nodestage/nodestaged.toml:2:.*dyas"
     on n1 sh -c ': >/etc/nodestage/nodestaged.toml'
-    run on n1 nodestage doctor
-    [ "$status" -eq 0 ]
+    exits 0 on n1 nodestage doctor
 }

@@ -148,8 +148,7 @@ all_ended() {
     on n1 pkill -STOP -x nodestaged
     id=$(submit_whole alice -w n1)
     wait_until 10 on n1 test -e "/run/nodestage/jobs/$id"
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     assert_whole "$id" alice
     assert_idle_clean
 }
@@ -242,8 +241,7 @@ ready_line() {
     on n1 timeout 30 sh -c 'until [ -e "$1" ] && kill -STOP $(cat "$1/cgroup.procs"); do
             set -- /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/nodestage-worker-remove-*
         done' sh /nothing
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     daemon_log n1 | grep -q 'killing a worker that belongs to no job: cgroup remove-'
     wait_until 20 job_is "$id" COMPLETED
     assert_idle_clean
@@ -258,8 +256,7 @@ ready_line() {
             done
         done' 3>&- &
     for number in 1 2; do
-        sbatch_wait -w n1 --stage-dataset=small.tar.gz --wrap 'cd $SLURM_TMPDIR && seq 20000 | xargs touch'
-        [ "$STATE" = COMPLETED ]
+        sbatch_ends COMPLETED -w n1 --stage-dataset=small.tar.gz --wrap 'cd $SLURM_TMPDIR && seq 20000 | xargs touch'
     done
     wait_until 60 as alice test -e stopped
     wait_until 180 eval 'daemon_log n1 | grep -q "its owner could not remove all of it (remover came no further for"'
@@ -359,12 +356,10 @@ SCRIPT
     wait_until 20 on ctl test -e "/project/alice/orphan-$id"
     [ "$(on ctl cat "/project/alice/orphan-$id")" = "what there was" ]
     # Nobody knows that the job did well: what is for a success alone is kept.
-    run on ctl test -e "/project/alice/orphan-success-$id"
-    [ "$status" -ne 0 ]
+    fails on ctl test -e "/project/alice/orphan-success-$id"
     wait_until 20 status_is n1 "$id" held
     [ "$(on n1 cat "/localscratch/.nodestage/hold/$id.0/res")" = "what there was" ]
-    run on n1 sh -c 'ls -d /localscratch/alice.* /run/nodestage/jobs/*'
-    [ "$status" -ne 0 ]
+    fails on n1 sh -c 'ls -d /localscratch/alice.* /run/nodestage/jobs/*'
     on n1 rm -r "/localscratch/.nodestage/hold/$id.0"
     cluster daemon restart n1
     rm -f "$(cluster dir n1)/.harness/slurmd.pid"
@@ -402,8 +397,7 @@ SCRIPT
     wait_until 30 job_is "$lives" COMPLETED
     delivered "$lives" bob
     as bob rm /project/bob/end
-    run on ctl test -e "/project/alice/$stages-0"
-    [ "$status" -ne 0 ]
+    fails on ctl test -e "/project/alice/$stages-0"
     # The controller, which was away, is in no hurry to see that they died.
     as alice scancel "$ran" "$stages"
     assert_idle_clean 40
@@ -439,8 +433,7 @@ nothing_on() {
     cluster daemon stop n1
     as alice touch /project/alice/end
     wait_until 60 job_is "$id" COMPLETED
-    run on ctl test -e "/project/alice/lost-$id"
-    [ "$status" -ne 0 ]
+    fails on ctl test -e "/project/alice/lost-$id"
     cluster daemon start n1
     wait_until 20 on ctl test -e "/project/alice/lost-$id"
     as alice rm /project/alice/end
@@ -498,8 +491,7 @@ nothing_on() {
     for id in "$requeued" "$preempted" "$rebooted"; do
         [ "$(job_field "$id" Restarts)" = 1 ]
         assert_whole "$id" alice 1
-        run on ctl test -e "/project/alice/$id-0"
-        [ "$status" -ne 0 ]
+        fails on ctl test -e "/project/alice/$id-0"
     done
     assert_idle_clean 40
 }

@@ -3,7 +3,7 @@
 #
 #   setup_file() { cluster_up --nodes=3; }
 #
-# Functions that set variables (sbatch_wait) must be called directly, not with `run`.
+# Functions that set variables (sbatch_wait, sbatch_ends) must be called directly, not with `run`.
 
 # shellcheck source=tests/texts.bash
 . "$(dirname -- "${BASH_SOURCE[0]}")/../texts.bash"
@@ -307,6 +307,12 @@ sbatch_wait() {
     printf '%s\n' "$OUTPUT"
 }
 
+# sbatch_ends STATE ARG...: sbatch_wait, and the job, or each of its tasks, has ended in that state.
+sbatch_ends() {
+    sbatch_wait "${@:2}" || return 1
+    [[ $STATE == "$1" && ($1 != COMPLETED || $EXIT == 0) ]] || { echo "job $JOBID: $STATE, exit code $EXIT, and not $1" >&2; return 1; }
+}
+
 # What of nodestage's jobs is still on NODE: entries of /localscratch other than its own directories,
 # anything in its areas, in the journal and among the markers, and workers. `allow_hold=1` leaves out
 # what a held result has: the hold area, its status and its journal; `allow_cache=1` what is kept.
@@ -354,6 +360,11 @@ assert_idle_clean() {
 # has_answer NODE ID: the job's staging was told how much it may write (the answer's serial is not 0).
 has_answer() {
     [[ $(on "$1" od -An -tu8 -N8 "/localscratch/.nodestage/status/$2.0.answer" | xargs) -gt 0 ]]
+}
+
+# kill_and_start NODE: its daemon is killed, and the next one is there when this returns.
+kill_and_start() {
+    cluster daemon kill "$1" && cluster daemon start "$1"
 }
 
 # daemon_log NODE, and of it what is about a job: job_log NODE ID.

@@ -26,8 +26,7 @@ setup_file() {
 staged_same() {
     local count=$1
     shift
-    sbatch_wait -w n1 "$@" < <(echo '#!/bin/bash'; echo '. /project/check.sh'; cat)
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    sbatch_ends COMPLETED -w n1 "$@" < <(echo '#!/bin/bash'; echo '. /project/check.sh'; cat)
     [[ $OUTPUT != *differs:* ]]
     [ "$(grep -c '^same: ' <<<"$OUTPUT")" -eq "$count" ]
 }
@@ -161,7 +160,7 @@ SCRIPT
 }
 
 @test "globs, with and without DEST, and the variables" {
-    sbatch_wait -w n1 --stage-dataset='~/in/shards/shard-*.tar' --stage-dataset='~/in/shards/*:all/of-them' \
+    sbatch_ends COMPLETED -w n1 --stage-dataset='~/in/shards/shard-*.tar' --stage-dataset='~/in/shards/*:all/of-them' \
         --stage-dataset='~/in/shards/shard-1.tar:one,name=first shard' \
         --stage-dataset='~/in/shards/[x].tar:literal' --stage-dataset='~/in/image.sqfs' <<'SCRIPT'
 #!/bin/bash
@@ -169,7 +168,6 @@ cd "$SLURM_TMPDIR" || exit
 find . -mindepth 1 ! -name .nodestage-placed -printf '%P %y %s\n' | LC_ALL=C sort
 env | grep ^NODESTAGE_DATASET | sed "s|=$SLURM_TMPDIR|=TMP|" | sort
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     diff - <(grep -v '^nodestage: ' <<<"$OUTPUT" | grep -vE ' d [0-9]+$') <<'EXPECTED'
 all/of-them/[x]/x f 2
 all/of-them/notes.txt f 6
@@ -206,11 +204,9 @@ SCRIPT
     as alice cp -a in/pax-zst.tar.zst in/deflated.zip in/model.h5 plain/
     as alice cp -a tree plain/tree
     cluster exec n1 --user=alice -- bindfs --no-allow-other /home/alice/plain /home/alice/view
-    run on n1 ls /home/alice/view
-    [ "$status" -ne 0 ]
+    fails on n1 ls /home/alice/view
     [[ $output == *"Permission denied"* ]]
-    run cluster exec n1 --user=bob -- ls /home/alice/view
-    [ "$status" -ne 0 ]
+    fails cluster exec n1 --user=bob -- ls /home/alice/view
     staged_same 4 --stage-dataset='~/view/pax-zst.tar.zst' --stage-dataset='~/view/deflated.zip' \
         --stage-dataset='~/view/mo*.h5' --stage-dataset='~/view/tree' \
         --stage-out='results:~/view/results/%j' --stage-out='results:~/view/results/%j.tar.zst' <<'SCRIPT'
@@ -221,8 +217,7 @@ check --ignore=sparse model.h5 copy ~/in/model.h5
 check --ignore=sparse tree copy ~/tree
 mkdir "$SLURM_TMPDIR/results" && echo result >"$SLURM_TMPDIR/results/file"
 SCRIPT
-    run on n1 ls /home/alice/view
-    [ "$status" -ne 0 ]
+    fails on n1 ls /home/alice/view
     [ "$(as alice cat "plain/results/$JOBID/file")" = result ]
     [ "$(as alice tar --zstd -xOf "plain/results/$JOBID.tar.zst" --wildcards '*file')" = result ]
     assert_idle_clean
@@ -280,8 +275,7 @@ check model.h5 copy ~/in/model.h5
 touch /tmp/private
 mkdir "$SLURM_TMPDIR/results" && echo result >"$SLURM_TMPDIR/results/file"
 SCRIPT
-    run on n1 test -e /tmp/private
-    [ "$status" -ne 0 ]
+    fails on n1 test -e /tmp/private
     [ "$(as alice cat "out_$JOBID/file")" = result ]
     assert_idle_clean
 }

@@ -76,11 +76,9 @@ setting() {
 @test "attack: a user cannot read the worker's program, and so not take the descriptors of their worker" {
     program=$STAGE/usr/libexec/nodestage/nodestage-worker
     [ "$(stat -c %a "$program")" = 711 ]
-    run setpriv --reuid=65534 --regid=65534 --clear-groups head -c 1 "$program"
-    [ "$status" != 0 ]
+    fails setpriv --reuid=65534 --regid=65534 --clear-groups head -c 1 "$program"
     has "$output" "Permission denied"
-    run setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$program"
-    [ "$status" = 0 ]
+    exits 0 setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$program"
 }
 
 @test "daemon, peer and plugin link no decoder; the worker does" {
@@ -129,8 +127,7 @@ setting() {
 @test "the unit hides no home, makes no mount namespace and forbids no JIT compiler" {
     # Each of these would do one of the three, for workers too; PrivateDevices and the like need a
     # mount namespace.
-    run grep -E '^(Protect|Private|ReadOnlyPaths|ReadWritePaths|InaccessiblePaths|ExecPaths|NoExecPaths|BindPaths|BindReadOnlyPaths|TemporaryFileSystem|RootDirectory|RootImage|MountFlags|MountAPIVFS|DynamicUser|MemoryDenyWriteExecute|PrivateTmp)[A-Za-z]*=' "$UNIT"
-    [ "$status" -eq 1 ]
+    exits 1 grep -E '^(Protect|Private|ReadOnlyPaths|ReadWritePaths|InaccessiblePaths|ExecPaths|NoExecPaths|BindPaths|BindReadOnlyPaths|TemporaryFileSystem|RootDirectory|RootImage|MountFlags|MountAPIVFS|DynamicUser|MemoryDenyWriteExecute|PrivateTmp)[A-Za-z]*=' "$UNIT"
     # A worker drops its privileges itself; a unit that forbade set-uid calls would forbid that.
     [ "$(setting NoNewPrivileges)" = no ]
     for capability in CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_CHOWN CAP_KILL; do
@@ -148,9 +145,7 @@ setting() {
     # The targets that it names.
     cp -r /lib/systemd/system/{basic,sysinit,shutdown,network-online,network,remote-fs,local-fs,multi-user}.target \
         "$root/etc/systemd/system/"
-    run systemd-analyze verify --root="$root" --man=no --recursive-errors=no nodestaged.service nodestage-workers.service
-    echo "$output"
-    [ "$status" -eq 0 ]
+    exits 0 systemd-analyze verify --root="$root" --man=no --recursive-errors=no nodestaged.service nodestage-workers.service
     # A key that this systemd does not know is a line of text, not a failure.
     [[ $output != *nodestaged.service:* && $output != *nodestage-workers.service:* ]]
 }
@@ -175,9 +170,7 @@ setting() {
     [ "$pages" = "./man1/nodestage.1 ./man5/nodestaged.toml.5 ./man7/nodestage.7 ./man8/nodestaged.8 ./man8/spank_nodestage.8" ]
     cd "$STAGE/usr/share/man"
     # shellcheck disable=SC2086
-    run mandoc -T lint -W warning $pages
-    echo "$output"
-    [ "$status" -eq 0 ]
+    exits 0 mandoc -T lint -W warning $pages
     for page in $pages; do
         # Adjusted to the left only: groff 1.23 has a warning for each line of one long word.
         run groff -ww -mdoc -dAD=l -Kutf8 -Tutf8 -z "$page"
@@ -188,21 +181,17 @@ setting() {
 }
 
 @test "the programs show their version and their usage" {
-    run "$STAGE/usr/sbin/nodestaged" --version
-    [ "$status" -eq 0 ]
+    exits 0 "$STAGE/usr/sbin/nodestaged" --version
     [[ $output =~ ^nodestaged\ [0-9]+\.[0-9]+ ]]
-    run "$STAGE/usr/sbin/nodestaged" --help
-    [ "$status" -eq 0 ]
+    exits 0 "$STAGE/usr/sbin/nodestaged" --help
     [[ $output == *--check* && $output == *"nodestaged(8)"* ]]
-    run "$STAGE/usr/sbin/nodestaged" --frobnicate
-    [ "$status" -eq 2 ]
+    exits 2 "$STAGE/usr/sbin/nodestaged" --frobnicate
     [[ $output == *"unknown argument '--frobnicate'"* ]]
 }
 
 @test "the worker, started by hand, refuses to run and says so" {
     # Its descriptors are not there, as for anybody who tries it out.
-    run timeout 10 "$STAGE/usr/libexec/nodestage/nodestage-worker" </dev/null 3>&- 4>&- 5>&- 6>&- 7>&-
-    [ "$status" -ne 0 ]
+    fails timeout 10 "$STAGE/usr/libexec/nodestage/nodestage-worker" </dev/null 3>&- 4>&- 5>&- 6>&- 7>&-
     [ "$status" -ne 124 ]
     [ -n "$output" ]
 }

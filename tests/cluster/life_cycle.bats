@@ -58,8 +58,7 @@ cancel_in_the_middle() {
     as alice scancel "$id"
     wait_until "$END_WAIT" idle_and_clean n1 n2 n3
     job_is "$id" CANCELLED
-    run on ctl test -e /project/started
-    [ "$status" -ne 0 ]
+    fails on ctl test -e /project/started
     reload_daemons ''
 }
 
@@ -101,8 +100,7 @@ cancel_in_the_middle() {
     [[ $(job_output "$id") == *"$(on ctl sha256sum </dev/null >/dev/null; on ctl sh -c 'sha256sum </project/lab/big.bin')"* ]]
     reload_daemons ''
     # carol is no member.
-    sbatch_wait --as=carol -w n1 --stage-dataset=/project/lab/big.bin --wrap 'echo ran'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --as=carol -w n1 --stage-dataset=/project/lab/big.bin --wrap 'echo ran'
     [[ $OUTPUT == *"ermission denied"* && $OUTPUT != *ran* ]]
     assert_clean
 }
@@ -134,8 +132,7 @@ SCRIPT
     [[ $OUTPUT != *LISTED* && $OUTPUT != *ENTERED* && $OUTPUT != *READ* && $OUTPUT != *WROTE* && $OUTPUT != *AREAS* ]]
     [[ $OUTPUT == *hers ]]
     # One whose staging fails does not touch the other either.
-    sbatch_wait -w n1 --stage-dataset=no-such-file --wrap true
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-dataset=no-such-file --wrap true
     as alice touch /project/alice-ended
     wait_until 20 job_ended "$bobs"
     job_is "$bobs" COMPLETED
@@ -187,8 +184,7 @@ C
     reload_daemons $'[staging]\ngroups_wait = 3\nmax_jobs = 2'
     bobs=$(submit bob -w n1 --stage-dataset=small.txt --wrap 'echo ran')
     wait_until 10 test -n "$(staging_pid_when_there n1 "$bobs")"
-    sbatch_wait --as=alice -w n1 --stage-dataset=small.txt --wrap 'cat $NODESTAGE_DATASET'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --as=alice -w n1 --stage-dataset=small.txt --wrap 'cat $NODESTAGE_DATASET'
     wait_until 20 job_ended "$bobs"
     job_is "$bobs" FAILED
     run job_output "$bobs"
@@ -247,7 +243,7 @@ SCRIPT
         chown -R 100000:100000 foreign deep/file && chmod 0700 foreign/below && chmod 0500 foreign && touch foreign-are-there' sh "$id"
     wait_until 20 job_is "$id" COMPLETED
     assert_clean
-    sbatch_wait -w n1 --stage-dataset=small.txt <<'SCRIPT'
+    sbatch_ends COMPLETED -w n1 --stage-dataset=small.txt <<'SCRIPT'
 #!/usr/bin/python3
 import os
 for d in range(100):
@@ -256,7 +252,6 @@ for d in range(100):
     for f in range(1000):
         os.close(os.open("%s/%d" % (path, f), os.O_CREAT | os.O_WRONLY))
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     echo "# 100,000 files: between the end's arrival and the epilog's answer $(epilog_ms "$JOBID") ms" >&3
     assert_clean 60
 }
@@ -270,8 +265,7 @@ epilog_ms() {
 
 @test "tmpdir.create = always: a job without an option gets a directory, and it is removed" {
     reload_daemons $'[tmpdir]\ncreate = "always"'
-    sbatch_wait -w n1 --wrap 'stat -c "%a %U" $SLURM_TMPDIR; echo x >$SLURM_TMPDIR/f; echo $SLURM_TMPDIR; srun cat $SLURM_TMPDIR/f'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --wrap 'stat -c "%a %U" $SLURM_TMPDIR; echo x >$SLURM_TMPDIR/f; echo $SLURM_TMPDIR; srun cat $SLURM_TMPDIR/f'
     [ "$OUTPUT" = $'700 alice\n'"/localscratch/alice.$JOBID.0"$'\nx' ]
     assert_clean
     reload_daemons ''
@@ -287,8 +281,7 @@ epilog_ms() {
     wait_until "$END_WAIT" idle_and_clean n4
     [ "$(job_state "$id")" = TIMEOUT ]
     [[ $(job_output "$id") == *"big.bin: "*" of 19.1 MiB"*"DUE TO TIME LIMIT"* ]]
-    run on ctl test -e /project/limit-started
-    [ "$status" -ne 0 ]
+    fails on ctl test -e /project/limit-started
 }
 
 not_running() {
@@ -325,24 +318,21 @@ SH
     wait_until 60 not_running "$id"
     wait_until "$END_WAIT" idle_and_clean n4
     [ "$(job_state "$id")" = TIMEOUT ]
-    run on ctl test -e /project/limit-started
-    [ "$status" -ne 0 ]
+    fails on ctl test -e /project/limit-started
     assert_idle_clean
 }
 
 @test "tmpdir.create = never: the site's Prolog makes the directory later, or the job fails in words" {
     on ctl touch /project/site-makes
     reload_daemons $'[tmpdir]\ncreate = "never"'
-    sbatch_wait -w n1 --stage-dataset=small.txt --stage-out=res:/project/never-res \
+    sbatch_ends COMPLETED -w n1 --stage-dataset=small.txt --stage-out=res:/project/never-res \
         --wrap 'cat $NODESTAGE_DATASET; echo result >$SLURM_TMPDIR/res'
-    [ "$STATE" = COMPLETED ]
     [[ $OUTPUT == *$'\nhers\n'* ]]
     [ "$(as alice cat /project/never-res)" = result ]
     assert_idle_clean
     on ctl rm /project/site-makes
     reload_daemons $'[tmpdir]\ncreate = "never"\nwait = 2'
-    sbatch_wait -w n1 --stage-dataset=small.txt --wrap 'echo ran'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-dataset=small.txt --wrap 'echo ran'
     [[ $OUTPUT == *"/localscratch/alice.$JOBID.0: the site's Prolog has not made this directory within 2"* && $OUTPUT != *ran* ]]
     assert_idle_clean
     reload_daemons ''
@@ -363,19 +353,16 @@ nothing_of_the_site_is_left() {
 @test "a job directory that the site mounts: outputs are refused, or delivered in time or lost, which is said; its umount succeeds" {
     on ctl touch /project/site-makes /project/site-mounts /project/site-busy
     reload_daemons $'[tmpdir]\ncreate = "never"'
-    sbatch_wait -w n1 --stage-dataset=small.txt --wrap 'cat $NODESTAGE_DATASET; grep -c "^site $SLURM_TMPDIR " /proc/mounts'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset=small.txt --wrap 'cat $NODESTAGE_DATASET; grep -c "^site $SLURM_TMPDIR " /proc/mounts'
     [[ $OUTPUT == *$'hers\n1' ]]
     nothing_of_the_site_is_left
-    sbatch_wait -w n1 --stage-out=res:/project/mount-res --wrap 'echo ran >$SLURM_TMPDIR/res'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-out=res:/project/mount-res --wrap 'echo ran >$SLURM_TMPDIR/res'
     has "$OUTPUT" "--stage-out is refused on n1: the job's directory /localscratch/alice.$JOBID.0 is a mount of the site's" \
         "Copy them at the end of the job script" stageout.unkept
     nothing_of_the_site_is_left
     # Against the administrators' better judgement.
     reload_daemons $'[tmpdir]\ncreate = "never"\n[stageout]\nunkept = "deliver"\nepilog_wait = 3'
-    sbatch_wait -w n1 --stage-out=res:/project/mount-res --wrap 'echo result >$SLURM_TMPDIR/res'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-out=res:/project/mount-res --wrap 'echo result >$SLURM_TMPDIR/res'
     [ "$(as alice cat /project/mount-res)" = result ]
     nothing_of_the_site_is_left
     # Not delivered: nobody says that it is kept.
@@ -417,8 +404,7 @@ nothing_of_the_site_is_left() {
     [[ $(job_log n1 "$id.0") != *'are kept'* ]]
     # Nothing is lost of a job without results.
     [[ $(job_output "$other") != *lost* ]]
-    run as alice test -e "nodestage-$other.txt"
-    [ "$status" -ne 0 ]
+    fails as alice test -e "nodestage-$other.txt"
     [ -z "$(on n1 find /localscratch/.nodestage/hold -mindepth 1)" ]
     on ctl rm /project/alice-wrote /project/alice-may-end
 }

@@ -46,8 +46,7 @@ there() {
 }
 
 @test "a job's life: each line has job, uid, role and, where it is about one, the item" {
-    sbatch_wait -w n1 --stage-dataset=d.tar --stage-out=made:out --wrap 'mkdir $SLURM_TMPDIR/made; echo x >$SLURM_TMPDIR/made/x'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset=d.tar --stage-out=made:out --wrap 'mkdir $SLURM_TMPDIR/made; echo x >$SLURM_TMPDIR/made/x'
     assert_idle_clean
     job="e.get('NODESTAGE_JOB') == '$JOBID.0' and e['NODESTAGE_UID'] == '$(on n1 id -u alice)'"
     daemon="$job and e['NODESTAGE_ROLE'] == 'daemon' and e['PRIORITY'] == '6'"
@@ -63,8 +62,7 @@ there() {
 }
 
 @test "a failure: a warning with its item; the worker's own words under its role" {
-    sbatch_wait -w n1 --stage-dataset=d.tar --stage-dataset=bad.tar --wrap true
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-dataset=d.tar --stage-dataset=bad.tar --wrap true
     assert_idle_clean
     job="e.get('NODESTAGE_JOB') == '$JOBID.0'"
     there "$job and e['PRIORITY'] == '4' and e.get('NODESTAGE_ITEM') == '/home/alice/bad.tar'" 'staging failed: '
@@ -74,11 +72,9 @@ there() {
 @test "names with newlines, escapes and what looks like a field stay texts" {
     hostile=$'n\nNODESTAGE_UID=0\nPRIORITY=0\e[2J\x01\xff'
     as alice sh -c 'echo no >"$1.tar"; mkdir "$1"; echo x >"$1/x"' sh "$hostile"
-    sbatch_wait -w n1 "--stage-dataset=$hostile.tar" --wrap true
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 "--stage-dataset=$hostile.tar" --wrap true
     first=$JOBID
-    sbatch_wait -w n1 "--stage-dataset=$hostile,name=x" "--stage-out=$hostile:out/$hostile" --wrap true
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 "--stage-dataset=$hostile,name=x" "--stage-out=$hostile:out/$hostile" --wrap true
     assert_idle_clean
     there "e.get('NODESTAGE_JOB') == '$first.0' and e['PRIORITY'] == '4'" 'n\x0aNODESTAGE_UID=0'
     there "e.get('NODESTAGE_JOB') == '$JOBID.0' and 'NODESTAGE_ITEM' in e" 'NODESTAGE_UID=0'

@@ -51,11 +51,10 @@ has_no_cgroup() {
 JOB_CGROUP='own=$(sed -n "s/.*:memory:\(.*job_[0-9]*\).*/\1/p" /proc/self/cgroup); cgroup=/sys/fs/cgroup/memory$own'
 
 @test "the tree is in memory, behind a link, and the job's own cgroup shows its bytes" {
-    sbatch_wait -w n1 --mem=200M --stage-dataset=data.tar,in=memory --wrap "$JOB_CGROUP"'
+    sbatch_ends COMPLETED -w n1 --mem=200M --stage-dataset=data.tar,in=memory --wrap "$JOB_CGROUP"'
         echo "used $(($(grep -w ^total_shmem $cgroup/memory.stat | cut -d" " -f2) >> 20)) MiB"
         readlink $SLURM_TMPDIR/data; echo $NODESTAGE_DATASET; df --output=fstype $NODESTAGE_DATASET | tail -n 1
         cmp $SLURM_TMPDIR/data/forty ~/data/forty && cat $NODESTAGE_DATASET/text; stat -c "%a %U" $(dirname $NODESTAGE_DATASET)'
-    [ "$STATE" = COMPLETED ]
     has "$OUTPUT" 'used 4' "/dev/shm/.nodestage-memory/$JOBID.0/data"$'\n'"/dev/shm/.nodestage-memory/$JOBID.0/data"$'\ntmpfs\n' \
         $'text\n700 alice' 'in memory'
     wait_until 10 nothing_in_memory
@@ -63,23 +62,19 @@ JOB_CGROUP='own=$(sed -n "s/.*:memory:\(.*job_[0-9]*\).*/\1/p" /proc/self/cgroup
 }
 
 @test "what does not fit into the job's memory is refused with figures before it is written" {
-    sbatch_wait -w n1 --mem=50M --stage-dataset=data.tar,in=memory --wrap 'echo ran'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --mem=50M --stage-dataset=data.tar,in=memory --wrap 'echo ran'
     lacks "$OUTPUT" ran
     has "$OUTPUT" 'data.tar: needs 40.0 MiB of memory, but' 'in=memory may take 37.5 MiB in all: 75% of the 50.0 MiB that the job has on node n1' \
         'Ask for more memory (--mem=54M or more)' "leave out in=memory"
     # The sum of all counts.
-    sbatch_wait -w n1 --mem=100M --stage-dataset=data.tar:a,in=memory --stage-dataset=data.tar:b,in=memory --wrap 'echo ran'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --mem=100M --stage-dataset=data.tar:a,in=memory --stage-dataset=data.tar:b,in=memory --wrap 'echo ran'
     has "$OUTPUT" 'data.tar and another dataset together need' 'in=memory may take 75.0 MiB in all'
-    sbatch_wait -w n1 --mem=100M --stage-dataset=data.tar:a,in=memory --stage-dataset=data.tar:b --wrap 'ls -d $SLURM_TMPDIR/*'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --mem=100M --stage-dataset=data.tar:a,in=memory --stage-dataset=data.tar:b --wrap 'ls -d $SLURM_TMPDIR/*'
     wait_until 10 nothing_in_memory
 }
 
 @test "what has no known size is stopped at the job's share" {
-    sbatch_wait -w n1 --mem=100M --stage-dataset=unknown.tar.bz2,in=memory --wrap 'echo ran'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --mem=100M --stage-dataset=unknown.tar.bz2,in=memory --wrap 'echo ran'
     has "$OUTPUT" 'in=memory may take 75.0 MiB in all: 75% of the 100.0 MiB' 'Ask for more memory (--mem='
     wait_until 10 nothing_in_memory
     assert_idle_clean
@@ -97,16 +92,14 @@ JOB_CGROUP='own=$(sed -n "s/.*:memory:\(.*job_[0-9]*\).*/\1/p" /proc/self/cgroup
 }
 
 @test "an output of everything has neither the link nor what it leads to" {
-    sbatch_wait -w n1 --mem=200M --stage-dataset=data.tar,in=memory --stage-out='*:all_%j' --wrap 'echo made >$SLURM_TMPDIR/made'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --mem=200M --stage-dataset=data.tar,in=memory --stage-out='*:all_%j' --wrap 'echo made >$SLURM_TMPDIR/made'
     [ "$(as alice ls -A "all_$JOBID")" = made ]
     wait_until 10 nothing_in_memory
 }
 
 @test "several nodes: each has its own, charged to the job" {
-    sbatch_wait -N 2 --mem=200M --stage-dataset=data.tar,in=memory --wrap 'srun sh -c '\'"$JOB_CGROUP"'
+    sbatch_ends COMPLETED -N 2 --mem=200M --stage-dataset=data.tar,in=memory --wrap 'srun sh -c '\'"$JOB_CGROUP"'
         echo "$SLURMD_NODENAME used $(($(grep -w ^total_shmem $cgroup/memory.stat | cut -d" " -f2) >> 20)) MiB"'\'
-    [ "$STATE" = COMPLETED ]
     has "$OUTPUT" 'n1 used 4' 'n2 used 4'
     wait_until 10 nothing_in_memory
 }
@@ -203,8 +196,7 @@ slurm() {
     on n1 mkdir /home/alice/victim
     on_node n1 bob ln -s /home/alice/victim /dev/shm/.nodestage-memory
     cluster daemon start n1
-    sbatch_wait -w n1 --mem=200M --stage-dataset=data.tar,in=memory --wrap 'cat $NODESTAGE_DATASET/text'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --mem=200M --stage-dataset=data.tar,in=memory --wrap 'cat $NODESTAGE_DATASET/text'
     has "$OUTPUT" text
     [ "$(on n1 sh -c 'stat -c "%U %F" /dev/shm/.nodestage-memory.not-root.*')" = "bob symbolic link" ]
     on n1 sh -c 'rm /dev/shm/.nodestage-memory.not-root.*'
@@ -224,8 +216,7 @@ slurm() {
 }
 
 @test "nodestage run has its own, removed at its end, and after a kill by the next run" {
-    run on_node n1 alice nodestage run --stage-dataset=data.tar,in=memory -- sh -c 'echo $NODESTAGE_DATASET; cat $SLURM_TMPDIR/data/text'
-    [ "$status" = 0 ]
+    exits 0 on_node n1 alice nodestage run --stage-dataset=data.tar,in=memory -- sh -c 'echo $NODESTAGE_DATASET; cat $SLURM_TMPDIR/data/text'
     has "$output" '/dev/shm/nodestage-memory-' text
     [ -z "$(on n1 sh -c 'ls -d /dev/shm/nodestage-memory-* 2>/dev/null')" ]
     on_node n1 alice sh -c 'nodestage run --stage-dataset=data.tar,in=memory -- sh -c "touch ~/runs; exec sleep 600" & echo $! >~/run.pid' >/dev/null 2>&1 3>&- &
@@ -236,16 +227,12 @@ slurm() {
 }
 
 @test "plan says how much of a job's memory it takes, and submission refuses what cannot be" {
-    run on_node n1 alice nodestage plan --stage-dataset=data.tar,in=memory
-    [ "$status" = 0 ]
+    exits 0 on_node n1 alice nodestage plan --stage-dataset=data.tar,in=memory
     has "$output" "of the job's memory, which is enough from --mem=5" 'it fits into'
-    run as alice sbatch --stage-dataset=data.tar,in=memory,shared --wrap true
-    [ "$status" != 0 ]
+    fails as alice sbatch --stage-dataset=data.tar,in=memory,shared --wrap true
     has "$output" 'in=memory and shared exclude each other'
-    run as alice sbatch --stage-dataset=data.tar,in=memory --stage-out=data/x:~/out --wrap true
-    [ "$status" != 0 ]
+    fails as alice sbatch --stage-dataset=data.tar,in=memory --stage-out=data/x:~/out --wrap true
     has "$output" 'no result can be delivered from $SLURM_TMPDIR/data/x' 'in=memory'
-    run as alice sbatch --stage-dataset=data.tar,in=memroy --wrap true
-    [ "$status" != 0 ]
+    fails as alice sbatch --stage-dataset=data.tar,in=memroy --wrap true
     has "$output" "memory"
 }

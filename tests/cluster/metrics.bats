@@ -39,8 +39,7 @@ at_least() {
 }
 
 @test "off by default" {
-    run sbatch_wait -w n1 --stage-dataset=d.tar --wrap true
-    [ "$status" -eq 0 ]
+    exits 0 sbatch_wait -w n1 --stage-dataset=d.tar --wrap true
     [ -z "$(on n1 ls -A /run/metrics)" ]
 }
 
@@ -97,8 +96,7 @@ assert text.endswith("\n")
 }
 
 @test "failures have their cause, on the node where it is" {
-    sbatch_wait -w n1 --stage-dataset=bad.tar --wrap true
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-dataset=bad.tar --wrap true
     wait_until 7 is 1 n1 nodestage_failures_total activity=stage cause=data
     is 0 n1 nodestage_failures_total activity=stage cause=process
     is 0 n2 nodestage_failures_total activity=stage cause=data

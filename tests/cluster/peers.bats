@@ -113,19 +113,16 @@ SCRIPT
 @test "a bad archive on one node fails the job everywhere, with that node's name and the cause" {
     on n2 sh -c 'head -c 200000 /home/alice/slow/data.tar >/opt/local/data.tar' || true
     on n2 sh -c 'head -c 5000 /opt/local/data.tar >/opt/local/cut && mv /opt/local/cut /opt/local/data.tar'
-    sbatch_wait -N3 --stage-dataset=/opt/local/data.tar --wrap 'echo started'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -N3 --stage-dataset=/opt/local/data.tar --wrap 'echo started'
     has "$OUTPUT" "nodestage: n1: node n2: " "data.tar"
     [[ $OUTPUT != *started* ]]
-    run as alice srun -N3 --stage-dataset=/opt/local/data.tar echo started
-    [ "$status" -ne 0 ]
+    fails as alice srun -N3 --stage-dataset=/opt/local/data.tar echo started
     # The first node says it, for all.
     has "$output" "n1: node n2: "
     [[ $output != *"nodestage: n2: "* && $output != *"nodestage: n3: "* ]]
     [[ $output != *started* ]]
     # What fails on all of them is told once.
-    run as alice srun -N3 --stage-dataset=/opt/local/missing.tar echo started
-    [ "$status" -ne 0 ]
+    fails as alice srun -N3 --stage-dataset=/opt/local/missing.tar echo started
     has "$output" "nodestage: n1: nodes n1, n2 and n3: "
     [[ $output != *"nodestage: n2: "* && $output != *"nodestage: n3: "* ]]
     # Where a step waits for its own node only, the others' failure is not its own.
@@ -139,9 +136,8 @@ SCRIPT
 @test "what one node knows reaches all: array numbers, and that a cancelled job was no success" {
     mkdir_out='mkdir -p $SLURM_TMPDIR/r && echo $SLURMD_NODENAME >$SLURM_TMPDIR/r/node'
     # No step runs on n2 and n3: what %A, %a and %x are is known to the batch task on n1 only.
-    sbatch_wait -N3 -J named --array=7 --stage-dataset=slow/data.tar:r --stage-out=r/f1:/home/alice/out/%A_%a_%x_%N/ \
+    sbatch_ends COMPLETED -N3 -J named --array=7 --stage-dataset=slow/data.tar:r --stage-out=r/f1:/home/alice/out/%A_%a_%x_%N/ \
         --wrap 'true'
-    [ "$STATE" = COMPLETED ]
     assert_idle_clean
     run as alice ls out
     has "$output" "${JOBID}_7_named_n1" "${JOBID}_7_named_n2" "${JOBID}_7_named_n3"
@@ -153,25 +149,21 @@ SCRIPT
     assert_idle_clean
     run as alice ls out/bad out
     has "$output" n1 n2 n3
-    run as alice ls out/good
-    [ "$status" -ne 0 ]
+    fails as alice ls out/good
 }
 
 @test "a port that is blocked, a daemon that is down: named within the configured time" {
     reload_daemons "$SOON"
     on n3 sh -c 'kill "$(cat /.harness/nodestaged.pid)"'
     cluster cut n2 "$PORT"
-    sbatch_wait --limit=60 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --limit=60 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
     has "$OUTPUT" "node n3: has not begun within 4.0 s: nodestaged does not run there" "Connection refused" "--exclude=n3"
     cluster daemon start n3
     # n2 is the first of the two, and n3 cannot tell it anything.
-    sbatch_wait --limit=60 -N2 -w n2,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --limit=60 -N2 -w n2,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
     has "$OUTPUT" "node n3: has not begun within 4.0 s: nodestaged runs there, but" "cannot reach port $PORT of n2"
     # And the other way round: n1 hears of n2, but n2 does not hear that all are ready.
-    run as alice srun -N2 -w n1,n2 --stage-dataset=slow/data.tar sh -c 'echo started on $SLURMD_NODENAME'
-    [ "$status" -ne 0 ]
+    fails as alice srun -N2 -w n1,n2 --stage-dataset=slow/data.tar sh -c 'echo started on $SLURMD_NODENAME'
     has "$output" "n2: n1, the job's first node, does not say whether all nodes are ready"
     cluster mend n2
     reload_daemons "$LIMITS"
@@ -191,8 +183,7 @@ SCRIPT
 
 @test "a nodestage-peer that hangs is replaced; one that cannot have its port says so" {
     on n1 pkill -STOP -x nodestage-peer
-    sbatch_wait -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
     wait_until 5 logged n1 "nodestage-peer does not answer"
     reload_daemons "$SOON"
     # Killed again and again while a node is asked after: the daemon goes on.
@@ -215,8 +206,7 @@ SCRIPT
     wait_until 10 eval 'on n2 ss -Hltn "sport = :$PORT" | grep -q .'
     cluster daemon start n2
     wait_until 20 logged n2 "receives no notes from other nodes: nodestage-peer cannot listen: port $PORT: Address already in use"
-    run as alice srun -N2 -w n1,n2 --stage-dataset=slow/data.tar echo started
-    [ "$status" -ne 0 ]
+    fails as alice srun -N2 -w n1,n2 --stage-dataset=slow/data.tar echo started
     has "$output" "node n2: this node cannot hear the job's other nodes: nodestage-peer cannot listen" "--exclude=n2"
     on n2 pkill -f take.py
     wait_until 20 eval 'daemon_log n2 | tail -n 5 | grep -q "listens on port"'
@@ -246,8 +236,7 @@ SCRIPT
 @test "peer.on_missing = continue: the job goes on without the node, and says so" {
     reload_daemons "$SOON"$'\non_missing = "continue"'
     cluster daemon stop n3
-    sbatch_wait --limit=60 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --limit=60 -N2 -w n1,n3 --stage-dataset=slow/data.tar --wrap 'echo started'
     has "$OUTPUT" "going on without n3: has not begun" started
     cluster daemon start n3
     reload_daemons "$LIMITS"
@@ -290,8 +279,7 @@ SCRIPT
 @test "without PrologFlags=Alloc: the reason is named within the configured time" {
     reload_daemons "$SOON"
     cluster restart-slurm --no-alloc
-    sbatch_wait --limit=60 -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --limit=60 -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
     has "$OUTPUT" "has not begun within 4.0 s: slurm.conf lacks PrologFlags=Alloc" "--stage-wait=node"
     # With a step everywhere at once, every prolog runs.
     run as alice srun -N3 --stage-dataset=slow/data.tar sh -c 'ls $NODESTAGE_DATASET | wc -l'
@@ -304,20 +292,17 @@ SCRIPT
 @test "a site without MUNGE, or without the user: steps wait for their own node, and that is said" {
     reload_daemons $'[peer]\nuser = "nobody-here"'
     wait_until 20 logged n1 "the user 'nobody-here' does not exist on this node"
-    sbatch_wait -N2 --stage-dataset=slow/data.tar --wrap 'echo started'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -N2 --stage-dataset=slow/data.tar --wrap 'echo started'
     has "$OUTPUT" "note: this step did not wait for the job's other nodes: the user 'nobody-here' does not exist" started
     reload_daemons $'[peer]\nbarrier = "off"'
     sbatch_wait -N2 --stage-dataset=slow/data.tar --wrap 'echo started'
     has "$OUTPUT" "note: this step did not wait for the job's other nodes: the configuration says so" started
-    run on n1 pgrep -x nodestage-peer
-    [ "$status" -ne 0 ]
+    fails on n1 pgrep -x nodestage-peer
     reload_daemons "$LIMITS"
     # MUNGE that comes back is used again.
     cluster munge stop n2
     cluster munge start n2
-    sbatch_wait -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
     [[ $OUTPUT != *"did not wait"* ]]
     assert_idle_clean
 }
@@ -349,8 +334,7 @@ uses_credentials() {
     wait_until 40 job_is "$id" COMPLETED
     undo_hold n3
     on n2 sh -c 'cp /opt/local/data.tar /opt/local/whole; head -c 700 /opt/local/whole >/opt/local/data.tar'
-    sbatch_wait -N3 --stage-dataset=/opt/local/data.tar --wrap 'echo started'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -N3 --stage-dataset=/opt/local/data.tar --wrap 'echo started'
     has "$OUTPUT" "nodestage: n1: node n2: " "data.tar"
     on n2 cp /opt/local/whole /opt/local/data.tar
     # A program that has no key is not believed, whatever it sends.
@@ -362,21 +346,18 @@ uses_credentials() {
 @test "keys that differ, and a node by MUNGE beside nodes by key: the cause is in that node's log" {
     with_key k n1 n2
     with_key x n3
-    sbatch_wait --limit=60 -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --limit=60 -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
     has "$OUTPUT" "node n3: has not begun within 10.0 s"
     logged n1 "its credential was made with another key: is /etc/nodestage/key the same on all nodes"
     # n3 goes back to MUNGE, and opens what comes by key as little as before. The others open both.
     reload_daemons "$LIMITS" n3
     wait_until 10 uses_credentials n3 "holds: MUNGE"
-    run as alice srun -N2 -w n1,n3 --stage-dataset=slow/data.tar echo started
-    [ "$status" -ne 0 ]
+    fails as alice srun -N2 -w n1,n3 --stage-dataset=slow/data.tar echo started
     has "$output" "n3: n1, the job's first node, does not say whether all nodes are ready"
     logged n3 "its credential was made with a key of the cluster, and this node has none"
     reload_daemons "$LIMITS"
     for node in n1 n2 n3; do wait_until 10 uses_credentials "$node" "holds: MUNGE"; done
-    sbatch_wait -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
     assert_idle_clean 40
 }
 
@@ -386,8 +367,7 @@ uses_credentials() {
     on n1 touch /etc/nodestage/key
     on n1 sh -c 'kill -HUP "$(cat /.harness/nodestaged.pid)"'
     wait_until 10 logged n1 "/etc/nodestage/key is a key that every user can use or change"
-    run on n1 nodestage doctor
-    [ "$status" -ne 0 ]
+    fails on n1 nodestage doctor
     has "$output" "problem  notes between nodes have no credentials (/etc/nodestage/key is a key that every user"
     reload_daemons "$LIMITS"
     wait_until 10 uses_credentials n1 "holds: MUNGE"
@@ -473,8 +453,7 @@ SCRIPT
     exec 8<>"$BATS_TEST_TMPDIR/hold"
     on n3 sh -c 'ulimit -n 4096; exec python3 /tmp/peer_client.py 10.213.0.1 idle 1000' <&8 >"$BATS_TEST_TMPDIR/idle" 3>&- &
     wait_until 20 grep -q 'open 1000' "$BATS_TEST_TMPDIR/idle"
-    sbatch_wait -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -N3 --stage-dataset=slow/data.tar --wrap 'echo started'
     # None of them is kept.
     wait_until 10 eval '[ "$(on n1 sh -c "ls /proc/\$(pgrep -x nodestage-peer)/fd | wc -l")" -lt 40 ]'
     exec 8>&-

@@ -40,18 +40,15 @@ none_drained() {
 }
 
 @test "who is named has the data" {
-    sbatch_wait -w n1 --stage-dataset=d.tar --wrap 'ls $NODESTAGE_DATASET/d'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset=d.tar --wrap 'ls $NODESTAGE_DATASET/d'
     grep -x 1 <<<"$OUTPUT"
 }
 
 @test "the job of another user fails on the node, says why, and drains nothing" {
-    sbatch_wait --as=bob -w n1 --stage-dataset=d.tar --stage-out=r:r --wrap 'echo STARTED'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --as=bob -w n1 --stage-dataset=d.tar --stage-out=r:r --wrap 'echo STARTED'
     has "$OUTPUT" "nodestage is not open to bob on n1 yet" "ask your administrators to be admitted"
     [[ $OUTPUT != *STARTED* && $OUTPUT != *exclude* ]]
-    sbatch_wait --as=bob -N2 --stage-dataset=d.tar --wrap 'srun echo STARTED'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --as=bob -N2 --stage-dataset=d.tar --wrap 'srun echo STARTED'
     has "$OUTPUT" "nodestage is not open to bob"
     [[ $OUTPUT != *STARTED* ]]
     none_drained
@@ -59,19 +56,16 @@ none_drained() {
 }
 
 @test "without an option their jobs are as ever" {
-    sbatch_wait --as=bob -w n1 --wrap 'echo STARTED'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --as=bob -w n1 --wrap 'echo STARTED'
 }
 
 @test "a group of which the user is a member, which the worker knows" {
     reload_daemons "[staging]
 users = [\"carol\"]
 groups = [20100]" # lab
-    sbatch_wait -w n1 --stage-dataset=d.tar --wrap 'ls $NODESTAGE_DATASET/d'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset=d.tar --wrap 'ls $NODESTAGE_DATASET/d'
     reload_daemons $'[staging]\ngroups = [4321]'
-    sbatch_wait -w n1 --stage-dataset=d.tar --stage-out=r:r --wrap 'echo STARTED'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-dataset=d.tar --stage-out=r:r --wrap 'echo STARTED'
     has "$OUTPUT" "nodestage is not open to alice on n1 yet"
     [[ $OUTPUT != *STARTED* ]]
     none_drained
@@ -86,13 +80,11 @@ groups = [20100]" # lab
     [ "$status" = 0 ]
     with_line "groups=$(as bob id -gn)" submit_as bob
     [ "$status" = 0 ]
-    run with_line "users=alice" as bob sbatch -w n1 --wrap true
-    [ "$status" = 0 ]
+    exits 0 with_line "users=alice" as bob sbatch -w n1 --wrap true
     wait_until 60 all_clean
 }
 
 @test "a pilot ends by a reload" {
     reload_daemons ''
-    sbatch_wait --as=bob -w n1 --stage-dataset=d.tar --wrap 'ls $NODESTAGE_DATASET/d'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --as=bob -w n1 --stage-dataset=d.tar --wrap 'ls $NODESTAGE_DATASET/d'
 }

@@ -62,7 +62,6 @@ held_job() {
 
 @test "a node that the site never switches off says nothing of it" {
     held_job n3
-    run notice_has "$JOBID" 'LOST EARLIER'
-    [ "$status" -ne 0 ]
+    fails notice_has "$JOBID" 'LOST EARLIER'
     on_node n3 alice nodestage recover "$JOBID" saved
 }

@@ -59,11 +59,10 @@ let_end() {
 # ---- nodestage push
 
 @test "push delivers now, waits, and copies only what has changed" {
-    sbatch_wait -w n1 --stage-out=results:/project/alice/a --wrap 'mkdir -p $SLURM_TMPDIR/results/sub; cd $SLURM_TMPDIR/results
+    sbatch_ends COMPLETED -w n1 --stage-out=results:/project/alice/a --wrap 'mkdir -p $SLURM_TMPDIR/results/sub; cd $SLURM_TMPDIR/results
         echo one >one; echo two >sub/two; ln -s one link; sleep 0.1; nodestage push; echo "exit $?"; cd ~; find /project/alice/a -type f | sort
         echo three >$SLURM_TMPDIR/results/three; nodestage push; echo "exit $?"; cat /project/alice/a/three
         nodestage push; echo "exit $?"; rm /project/alice/a/one; nodestage push; ls /project/alice/a'
-    [ "$STATE" = COMPLETED ]
     [ "$(grep -c '^exit 0$' <<<"$OUTPUT")" = 3 ]
     has "$OUTPUT" '/project/alice/a/sub/two' $'\nthree\n' 'results (directory) -> /project/alice/a: 3 files' '/project/alice/a: 1 file,' \
         '/project/alice/a: up to date: 4 files, 14 B in 2 deliveries' '; up to date: 4 files, 14 B in 3 deliveries'
@@ -74,12 +73,11 @@ let_end() {
 }
 
 @test "names, no waiting, and what cannot be pushed" {
-    sbatch_wait -w n1 --stage-out=a:/project/alice/b/a --stage-out=b:/project/alice/b/b --stage-out=c:/project/alice/b/c.tar \
+    sbatch_ends COMPLETED -w n1 --stage-out=a:/project/alice/b/a --stage-out=b:/project/alice/b/b --stage-out=c:/project/alice/b/c.tar \
         --stage-out=d:/project/alice/b/d,when=success --wrap 'cd $SLURM_TMPDIR; mkdir a b c d; for i in a b c d; do echo $i >$i/$i; done
         nodestage push a; echo "exit $?"; find /project/alice/b -type f; nodestage push reslts; echo "exit $?"
         nodestage push ./; echo "exit $?"; nodestage push c; echo "exit $?"; nodestage push d/; echo "exit $?"; nodestage push --no-wait; echo "exit $?"
         for i in $(seq 100); do [ -e /project/alice/b/b/b ] && break; sleep 0.1; done; find /project/alice/b -type f | sort'
-    [ "$STATE" = COMPLETED ]
     [ "$(grep '^exit' <<<"$OUTPUT" | xargs)" = "exit 0 exit 2 exit 2 exit 1 exit 1 exit 0" ]
     has "$OUTPUT" "'./' is not a source of --stage-out" "the job has no output 'reslts'; the sources of its --stage-out: 'a', 'b', 'c', 'd'" \
         'c: skipped: its target is an archive, which is written once, at the end of the job' 'd: skipped: when=success is decided at the end of the job'
@@ -87,11 +85,9 @@ let_end() {
     target_is /project/alice/b 'a/a b/b c.tar d/d'
     sbatch_wait -w n1 --stage-dataset=/etc/hostname --wrap 'nodestage push; echo "exit $?"'
     has "$OUTPUT" 'the job has no --stage-out' 'exit 2'
-    run as alice nodestage push
-    [ "$status" != 0 ]
+    fails as alice nodestage push
     has "$output" 'job'
-    run as alice sbatch --stage-out=a:/project/alice/x.tar,every=15m --wrap true
-    [ "$status" != 0 ]
+    fails as alice sbatch --stage-out=a:/project/alice/x.tar,every=15m --wrap true
     has "$output" 'every=15m' 'archive'
     assert_idle_clean
 }
@@ -122,17 +118,15 @@ status_shows() {
 }
 
 @test "ten thousand files that have not changed are not read again" {
-    sbatch_wait --limit=120 -w n1 --stage-out=many:/project/alice/many --wrap 'mkdir $SLURM_TMPDIR/many; cd $SLURM_TMPDIR/many
+    sbatch_ends COMPLETED --limit=120 -w n1 --stage-out=many:/project/alice/many --wrap 'mkdir $SLURM_TMPDIR/many; cd $SLURM_TMPDIR/many
         seq 10000 | split -l 1 -a 4; nodestage push | tail -n 1; echo new >new; nodestage push | tail -n 1'
-    [ "$STATE" = COMPLETED ]
     has "$OUTPUT" '10,000 files' '/project/alice/many: 1 file, 4 B'
     as alice rm -r /project/alice/many
 }
 
 @test "a file that never holds still is named, and delivered at the end" {
-    sbatch_wait --limit=90 -w n1 --stage-out=out:/project/alice/d --wrap 'mkdir $SLURM_TMPDIR/out; cd $SLURM_TMPDIR/out; echo x >whole
+    sbatch_ends COMPLETED --limit=90 -w n1 --stage-out=out:/project/alice/d --wrap 'mkdir $SLURM_TMPDIR/out; cd $SLURM_TMPDIR/out; echo x >whole
         sh -c "while :; do echo line; sleep 0.05; done" >busy.log & nodestage push; echo "exit $?"; ls /project/alice/d; kill $!; wait'
-    [ "$STATE" = COMPLETED ]
     has "$OUTPUT" 'exit 1' 'busy.log' $'\nwhole'
     target_is /project/alice/d 'busy.log whole'
     assert_idle_clean
@@ -184,9 +178,8 @@ notice_says() {
     other=$(submit bob -w n1 --stage-out=o:/project/bob/o --wrap 'mkdir $SLURM_TMPDIR/o; for i in $(seq 20); do echo $i >$SLURM_TMPDIR/o/$i; nodestage push || echo bad; done')
     for pattern in e/%N/x e; do
         as alice rm -rf /project/alice/e
-        sbatch_wait -N 2 --stage-out=r:/project/alice/$pattern --wrap 'srun --ntasks-per-node=1 sh -c "mkdir \$SLURM_TMPDIR/r; hostname >\$SLURM_TMPDIR/r/name; nodestage push; echo exit \$?"
+        sbatch_ends COMPLETED -N 2 --stage-out=r:/project/alice/$pattern --wrap 'srun --ntasks-per-node=1 sh -c "mkdir \$SLURM_TMPDIR/r; hostname >\$SLURM_TMPDIR/r/name; nodestage push; echo exit \$?"
             cat $(find /project/alice/e -type f) | sort'
-        [ "$STATE" = COMPLETED ]
         [ "$(grep -c '^exit 0' <<<"$OUTPUT")" = 2 ]
         [ "$(program_lines <<<"$OUTPUT" | tail -n 2 | xargs)" = "n1 n2" ]
     done
@@ -241,8 +234,7 @@ SCRIPT
     kills=0
     for i in $(seq 60); do
         if ((i % 10 == 0)); then
-            cluster daemon kill n1
-            cluster daemon start n1
+            kill_and_start n1
         else
             on n1 sh -c 'kill -KILL $(cat /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/*.push*/cgroup.procs)' 2>/dev/null && kills=$((kills + 1))
         fi
@@ -278,19 +270,16 @@ temporary_in() {
 @test "newest= takes the newest entries of a directory or a glob; the first run goes without" {
     as alice sh -c 'rm -rf run1; mkdir -p run1/old.d; for i in 1 2 3; do echo $i >run1/ck-$i.pt; touch -d "2024-01-0$i" run1/ck-$i.pt; done
         touch -d 2024-01-02 run1/old.d; touch run1/.nodestage-1-00000000.tmp'
-    sbatch_wait -w n1 --stage-dataset=run1:start,newest=2 --wrap 'ls -A $NODESTAGE_DATASET'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset=run1:start,newest=2 --wrap 'ls -A $NODESTAGE_DATASET'
     [ "$(program_lines <<<"$OUTPUT" | tail -n 2 | xargs)" = "ck-3.pt old.d" ]
     sbatch_wait -w n1 "--stage-dataset=run1:start,newest=1,include=*-[12].pt" --wrap 'ls -A $NODESTAGE_DATASET'
     [ "$(program_lines <<<"$OUTPUT" | tail -n 1)" = ck-2.pt ]
     sbatch_wait -w n1 '--stage-dataset=run1/ck-*.pt:start,newest=1' --wrap 'ls -A $NODESTAGE_DATASET'
     [ "$(program_lines <<<"$OUTPUT" | tail -n 1)" = ck-3.pt ]
-    sbatch_wait -w n1 --stage-dataset=not-there:start,newest=1,optional --wrap 'echo "${NODESTAGE_DATASET-none}"'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset=not-there:start,newest=1,optional --wrap 'echo "${NODESTAGE_DATASET-none}"'
     [ "$(program_lines <<<"$OUTPUT" | tail -n 1)" = none ]
     as alice mkdir empty
-    sbatch_wait -w n1 --stage-dataset=empty:start,newest=1 --wrap true
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-dataset=empty:start,newest=1 --wrap true
     has "$OUTPUT" empty
     assert_idle_clean
 }
@@ -337,8 +326,7 @@ temporary_in() {
 
 @test "the metrics count pushes" {
     reload_daemons "$SETTINGS"$'[metrics]\ntextfile = "/run/nodestage.prom"\n'
-    sbatch_wait -w n1 --stage-out=r:/project/alice/m --wrap 'echo r >$SLURM_TMPDIR/r; nodestage push'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-out=r:/project/alice/m --wrap 'echo r >$SLURM_TMPDIR/r; nodestage push'
     wait_until 20 on n1 grep -qE '^nodestage_pushes_total\{result="done"\} [1-9]' /run/nodestage.prom
     on n1 grep -qE '^nodestage_written_bytes_total\{activity="push"\} [1-9]' /run/nodestage.prom
     reload_daemons "$SETTINGS"

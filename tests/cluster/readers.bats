@@ -63,8 +63,7 @@ tree_path() {
     # He sees the entry that he uses, and not where alice found its source.
     grep -q '(readers)' <<<"$OUTPUT"
     [ "$(kept n1 | wc -l)" = 1 ]
-    sbatch_wait --as=carol -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --as=carol -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
     grep -q 'Permission denied' <<<"$OUTPUT"
     allow_cache=1 assert_idle_clean
 }
@@ -80,10 +79,8 @@ tree_path() {
     wait_until 30 job_has_output "$id" 'already here'
     on_node n1 bob cat "$(tree_path)/tree/1"
     for user in alice carol; do
-        run on_node n1 "$user" ls "$top"
-        [ "$status" != 0 ]
-        run on_node n1 "$user" cat "$(tree_path)/tree/1"
-        [ "$status" != 0 ]
+        fails on_node n1 "$user" ls "$top"
+        fails on_node n1 "$user" cat "$(tree_path)/tree/1"
     done
     as bob scancel "$id"
     wait_until 60 job_ended "$id"
@@ -95,8 +92,7 @@ tree_path() {
     on n1 setfacl -m u:carol:rx "$top"
     cluster daemon start n1
     wait_until 30 on_node n1 bob cat "$(tree_path)/tree/1"
-    run on_node n1 carol ls "$top"
-    [ "$status" != 0 ]
+    fails on_node n1 carol ls "$top"
     as bob scancel "$id"
     wait_until 60 job_ended "$id"
 }
@@ -105,8 +101,7 @@ tree_path() {
     sbatch_wait --as=bob -w n1 --stage-dataset=/project/lab/slow.tar,shared --wrap true
     is_shared_by_all
     on ctl chmod 0600 /project/lab/slow.tar
-    sbatch_wait --as=bob -w n1 --stage-dataset=/project/lab/slow.tar,shared --wrap true
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --as=bob -w n1 --stage-dataset=/project/lab/slow.tar,shared --wrap true
     grep -q 'slow.tar: Permission denied' <<<"$OUTPUT"
     # Its times are others now: for alice it is another source.
     sbatch_wait --as=alice -w n1 --stage-dataset=/project/lab/slow.tar,shared --wrap true
@@ -143,8 +138,7 @@ SCRIPT
     for node in n1 n2; do wait_until 30 lets_nobody_in "$node"; done
     # Who may not read the source still gets nothing.
     on ctl setfacl -x u:dave /project/many/data.tar.gz
-    sbatch_wait --as=dave -w n1 --stage-dataset=/project/many/data.tar.gz,shared --wrap true
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --as=dave -w n1 --stage-dataset=/project/many/data.tar.gz,shared --wrap true
     grep -q 'data.tar.gz: Permission denied' <<<"$OUTPUT"
 }
 
@@ -169,8 +163,7 @@ one_more() {
     as alice scancel "$a"
     wait_until 60 job_ended "$a"
     wait_until 30 job_has_output "$b" 'which is staged, for all who may read it'
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     reload_daemons "$SETTINGS"
     wait_until 90 job_ended "$b"
     job_has_output "$b" right
@@ -191,8 +184,7 @@ SCRIPT
     wait_until 30 on n1 test -d "/localscratch/alice.$waits.0"
     options=()
     for i in $(seq 30); do options+=(--stage-dataset=/project/small/"$i.txt,shared"); done
-    sbatch_wait --as=bob -w n1 "${options[@]}" --wrap 'cat $SLURM_TMPDIR/*.txt | sort -n | tr "\n" " "'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --as=bob -w n1 "${options[@]}" --wrap 'cat $SLURM_TMPDIR/*.txt | sort -n | tr "\n" " "'
     grep -qx "$(seq -s ' ' 30) " <<<"$OUTPUT"
     number_kept n1 30
     # The first one of these jobs still has the place, and the second one needs none by now.
@@ -205,8 +197,7 @@ SCRIPT
 
 @test "what is broken fails each job in its own words, and what changes meanwhile is not kept" {
     for user in alice bob; do
-        sbatch_wait --as=$user -w n1 --stage-dataset=/project/lab/broken.tar.gz,shared --wrap true
-        [ "$STATE" = FAILED ]
+        sbatch_ends FAILED --as=$user -w n1 --stage-dataset=/project/lab/broken.tar.gz,shared --wrap true
         grep -q 'broken.tar.gz' <<<"$OUTPUT"
     done
     number_kept n1 0
@@ -226,15 +217,13 @@ SCRIPT
 @test "files of a pattern together, an item beside it that is one user's, and a file that is copied" {
     as bob sh -c 'mkdir -p mine; echo own >mine/file'
     for user in alice bob; do
-        sbatch_wait --as=$user -w n1 --stage-dataset='/project/lab/shard-*.tar:shards,shared' --stage-dataset=/project/lab/slow.bin,shared \
+        sbatch_ends COMPLETED --as=$user -w n1 --stage-dataset='/project/lab/shard-*.tar:shards,shared' --stage-dataset=/project/lab/slow.bin,shared \
             --wrap 'cat $NODESTAGE_DATASET/shard-2/tree/2; cmp $NODESTAGE_DATASET_SLOW_BIN /project/lab/slow.bin && echo same'
-        [ "$STATE" = COMPLETED ]
         grep -q '^2$' <<<"$OUTPUT"
         grep -q '^same$' <<<"$OUTPUT"
     done
     [ "$(grep -c 'staged by job [0-9_]*, for all' <<<"$OUTPUT")" = 2 ]
-    sbatch_wait --as=bob -w n1 --stage-dataset=mine,shared --stage-dataset=/project/lab/data.tar,shared --wrap 'cat $NODESTAGE_DATASET/file'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --as=bob -w n1 --stage-dataset=mine,shared --stage-dataset=/project/lab/data.tar,shared --wrap 'cat $NODESTAGE_DATASET/file'
     grep -q 'mine.*kept on this node for your further jobs' <<<"$OUTPUT"
     grep -q 'data.tar.*for all who may read it' <<<"$OUTPUT"
 }
@@ -263,8 +252,7 @@ SCRIPT
     id=$(submit bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'sleep 120')
     wait_until 30 job_has_output "$id" 'already here'
     reload_daemons "${SETTINGS/readers/user}"
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     wait_until 30 on n1 nodestage cache
     # Longer than the daemon takes to look for what is not used.
     sleep 3

@@ -150,8 +150,7 @@ is_whole() {
 }
 
 @test "three nodes read an archive once in all, and the report says so" {
-    sbatch_wait -N3 --stage-dataset=slow/data.tar --wrap="srun bash -c '$LOOK'"
-    [[ $STATE == COMPLETED ]]
+    sbatch_ends COMPLETED -N3 --stage-dataset=slow/data.tar --wrap="srun bash -c '$LOOK'"
     is_whole "$JOBID" 3
     figures "$JOBID" bytes_from_storage
     figures "$JOBID" bytes_from_nodes
@@ -200,7 +199,7 @@ is_read_by_each() {
 }
 
 @test "every kind of source: gzip, zip, a file as it is, a group of archives, a shared item, an environment" {
-    sbatch_wait -N3 --stage-dataset=data.tgz:a --stage-dataset=data.zip:b --stage-dataset=plain.bin:c \
+    sbatch_ends COMPLETED -N3 --stage-dataset=data.tgz:a --stage-dataset=data.zip:b --stage-dataset=plain.bin:c \
         --stage-dataset='parts/p*.tar':d --stage-dataset=slow/data.tar:e,shared <<'SCRIPT'
 #!/bin/bash
 srun bash -ec 'cd $SLURM_TMPDIR
@@ -209,7 +208,6 @@ srun bash -ec 'cd $SLURM_TMPDIR
     cmp c ~/plain.bin
     echo "whole on $SLURMD_NODENAME"'
 SCRIPT
-    [[ $STATE == COMPLETED ]]
     is_whole "$JOBID" 3
     (($(sum "$JOBID" bytes_from_nodes) > SIZE))
     for node in $(nodes); do wait_until 20 dropped "$node"; done
@@ -267,8 +265,7 @@ SCRIPT
 @test "the daemon of a node is killed in the middle and started again: the relay goes on" {
     slow_job 3 1600k
     chain "$ID"
-    cluster daemon kill "${REST[0]}"
-    cluster daemon start "${REST[0]}"
+    kill_and_start "${REST[0]}"
     is_whole "$ID" 3
     (($(of "$ID" bytes_from_storage "${REST[0]}") < 4 << 20))
     (($(sum "$ID" bytes_from_storage) < 2 * SIZE))
@@ -283,8 +280,7 @@ SCRIPT
     for node in n1 n2 n3; do ! relays_on "$node" || return 1; done
     # A source that is cut short fails as it does without a relay, on every node.
     as alice sh -c 'head -c 5000000 slow/data.tar >short.tar'
-    sbatch_wait -N3 --stage-dataset=short.tar --wrap="srun true"
-    [[ $STATE == FAILED ]]
+    sbatch_ends FAILED -N3 --stage-dataset=short.tar --wrap="srun true"
     has "$OUTPUT" 'short.tar'
     assert_idle_clean 30
 }
@@ -354,9 +350,8 @@ PY
 # ---- directories
 
 @test "three nodes read a directory once in all, each has the same tree, and the report says so" {
-    sbatch_wait -N3 --stage-dataset=slow/d --stage-dataset=holes \
+    sbatch_ends COMPLETED -N3 --stage-dataset=slow/d --stage-dataset=holes \
         --wrap="srun bash -c '$LOOK_D'; srun bash -c 'cd \$SLURM_TMPDIR/holes && cmp sparse ~/holes/sparse && du -k sparse'"
-    [[ $STATE == COMPLETED ]]
     is_whole "$JOBID" 3
     (($(awk '$2 == "sparse" && $1 < 100' <<<"$OUTPUT" | wc -l) == 3))
     figures "$JOBID" bytes_from_storage
@@ -433,8 +428,7 @@ SCRIPT
 
 @test "what cannot be read fails on each node in the words of a copy, and nothing is left" {
     as alice bash -c 'mkdir closed && seq 9 >closed/a && seq 9 >closed/b && chmod 0 closed/b'
-    sbatch_wait -N3 --stage-dataset=closed --wrap='srun true'
-    [[ $STATE == FAILED ]]
+    sbatch_ends FAILED -N3 --stage-dataset=closed --wrap='srun true'
     has "$OUTPUT" '/home/alice/closed/b: cannot be read: Permission denied'
     for node in $(nodes); do
         has "$(on "$node" nodestage status "$JOBID" --here --json || true)$OUTPUT" 'cannot be read'

@@ -53,12 +53,9 @@ records_on() {
 }
 
 @test "after the job one command on the login node reports all its nodes" {
-    sbatch_wait -N2 --stage-dataset=data.tar.gz --stage-dataset=tree:copy --stage-out='res:out_%j' \
+    sbatch_ends COMPLETED -N2 --stage-dataset=data.tar.gz --stage-dataset=tree:copy --stage-out='res:out_%j' \
         --wrap 'srun --ntasks-per-node=1 sh -c "mkdir \$SLURM_TMPDIR/res; echo x >\$SLURM_TMPDIR/res/x"'
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
-    run as alice nodestage report "$JOBID"
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage report "$JOBID"
     has "$output" "asking n[1-2] with a job of one short task on each" "job $JOBID, started 20" ", succeeded" \
         "NODE  STATE  QUEUED" "n1    done" "n2    done" "data.tar.gz (tar.gz)" "tree (directory)" "stage-out res (directory)"
     as alice nodestage report "$JOBID" --json --html=report.html >"$BATS_TEST_TMPDIR/json"
@@ -119,20 +116,15 @@ SCRIPT
 }
 
 @test "a dataset that failed, and why; its user and root see it, another user does not" {
-    sbatch_wait -w n1 --stage-dataset=data.tar.gz --stage-dataset=cut.tar.gz --wrap true
-    [ "$STATE" = FAILED ]
-    run report_on n1 alice "$JOBID"
-    echo "$output"
-    [ "$status" = 0 ]
+    sbatch_ends FAILED -w n1 --stage-dataset=data.tar.gz --stage-dataset=cut.tar.gz --wrap true
+    exits 0 report_on n1 alice "$JOBID"
     has "$output" "n1    failed" "cut.tar.gz" "failed  " "n1: "
     [ "$(grep -c '^n1: ' <<<"$output")" = 1 ]  # the cause, once
     run report_on n1 root "$JOBID" --json
     holds 'r[0]["state"] == "failed" and "cut.tar.gz" in r[0]["cause"] and r[0]["times"]["run"] == 0' <<<"$output"
-    run report_on n1 bob "$JOBID"
-    [ "$status" = 3 ]
+    exits 3 report_on n1 bob "$JOBID"
     has "$output" "there is no record of a job $JOBID of yours"
-    run on_node n1 bob sh -c "ls $RECORDS; cat $RECORDS/*"
-    [ "$status" != 0 ]
+    fails on_node n1 bob sh -c "ls $RECORDS; cat $RECORDS/*"
     [[ $output != *cut* ]]
     [ "$(on n1 stat -c '%U %a' "$RECORDS" "$RECORDS/$JOBID.0.$(on n1 id -u alice).json" | xargs)" = "root 700 root 600" ]
 }
@@ -156,8 +148,7 @@ SCRIPT
     on_node ctl root nodestage report "$JOBID" --json |
         holds '[x["node"] for x in r] == ["n1", "n2"] and all(x["state"] == "ready" for x in r)'
     on_node ctl root nodestage report "$JOBID" --json --node=n2 | holds '[x["node"] for x in r] == ["n2"]'
-    run on_node ctl bob nodestage report "$JOBID"
-    [ "$status" = 1 ]
+    exits 1 on_node ctl bob nodestage report "$JOBID"
     [[ $output != *data.tar.gz* ]]
 }
 
@@ -191,22 +182,19 @@ END
         first=${first:-$JOBID}
     done
     [ "$(records_on n1)" = 2 ]
-    run report_on n1 alice "$first"
-    [ "$status" = 3 ]
+    exits 3 report_on n1 alice "$first"
     reload_daemons $'[records]\nkeep = 0'
     [ "$(records_on n1)" = 0 ]
     stage_one --wrap true
     assert_idle_clean
     [ "$(records_on n1)" = 0 ]
-    run report_on n1 alice "$JOBID"
-    [ "$status" = 3 ]
+    exits 3 report_on n1 alice "$JOBID"
 }
 
 @test "a job that wanted nothing leaves no record" {
     local before
     before=$(records_on n1)
-    sbatch_wait -w n1 --wrap true
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --wrap true
     [ "$(records_on n1)" = "$before" ]
 }
 
@@ -233,26 +221,18 @@ END
     local job=$JOBID busy
     busy=$(submit alice -w n2 --exclusive --wrap 'sleep 1000')
     wait_until 20 job_is "$busy" RUNNING
-    run as alice nodestage report "$job"
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage report "$job"
     has "$output" "nodestage: no answer from n2 (no CPU was free within 60 s)" "job $job: 1 of its 2 nodes have reported" "n1    done"
     [[ $output != *"n2    done"* ]]
     as alice scancel "$busy"
     cluster wait-idle 30
     cluster daemon stop n2
-    run as alice nodestage report "$job"
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage report "$job"
     has "$output" "no answer from n2 (nodestaged does not answer on this host" "n1    done"
-    run as alice nodestage report "$job" --node=n2
-    echo "$output"
-    [ "$status" = 1 ]
+    exits 1 as alice nodestage report "$job" --node=n2
     has "$output" "no node could be asked: n2 (nodestaged does not answer on this host"
     # A node that answers and has nothing is not named with it.
-    run as alice nodestage held --all-nodes
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage held --all-nodes
     has "$output" "no answer from n2 (" "the nodes that answered hold no results of yours"
     [[ $output != *"n1"* ]]
     run as bob nodestage report "$job" --node="n[1-2]"
@@ -266,34 +246,23 @@ END
     echo "$output"
     [ "$status" = 0 ]
     has "$output" "no answer from n2 (drained)" "n1    done"
-    run as alice nodestage report "$job" --node=nowhere
-    [ "$status" = 1 ]
+    exits 1 as alice nodestage report "$job" --node=nowhere
     has "$output" "no node could be asked: nowhere (not in a partition that you can use)"
 }
 
 @test "a question about what is not there is answered with what to do" {
-    run as alice nodestage report 999999
-    echo "$output"
-    [ "$status" = 1 ]
+    exits 1 as alice nodestage report 999999
     has "$output" "Slurm does not report on which nodes job 999999 ran" "nodestage report 999999 --node=NODE"
-    run as alice nodestage report 999999 --node=n1
-    echo "$output"
-    [ "$status" = 3 ]
+    exits 3 as alice nodestage report 999999 --node=n1
     has "$output" "there is no record of a job 999999 of yours"
-    run as alice nodestage report 999999 --here
-    [ "$status" = 1 ]
+    exits 1 as alice nodestage report 999999 --here
     has "$output" "nodestaged does not answer on this host"
-    run as alice nodestage report 999999_3
-    [ "$status" = 3 ]
+    exits 3 as alice nodestage report 999999_3
     has "$output" "Slurm knows no job 999999_3"
-    run as alice nodestage report 12_x
-    [ "$status" = 2 ]
-    run as alice nodestage report
-    [ "$status" = 2 ]
+    exits 2 as alice nodestage report 12_x
+    exits 2 as alice nodestage report
     stage_one --wrap true
-    run as alice nodestage report "$JOBID" --html=/nonexistent/x.html
-    echo "$output"
-    [ "$status" = 1 ]
+    exits 1 as alice nodestage report "$JOBID" --html=/nonexistent/x.html
     has "$output" "/nonexistent/x.html: No such file or directory"
 }
 

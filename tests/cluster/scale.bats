@@ -61,9 +61,7 @@ end_job() {
 
 # verdict_is PATTERN STEP <COMMANDS: plays them; the end of what is printed matches PATTERN, and a line of the step STEP.
 verdict_is() {
-    run play
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 play
     # shellcheck disable=SC2053  # a pattern
     [[ $output == *$1 ]]
     wait_until 30 grep -q "$2" "$STEP"
@@ -122,13 +120,11 @@ COMMANDS
     reload_daemons "$(settings 'key_file = "/etc/nodestage/key"')"
     wait_until 30 on n1 grep -q '^credentials=holds: the key' /run/nodestage/about
     begin_job --request '{"version":1,"datasets":[{"source":"/etc/hostname"}]}'
-    run play --key /etc/nodestage/key <<COMMANDS
+    exits 0 play --key /etc/nodestage/key <<COMMANDS
 relay 1 $OTHERS
 ready 1 $OTHERS
 verdicts 1 $OTHERS
 COMMANDS
-    echo "$output"
-    [ "$status" = 0 ]
     [[ $output == *"relay nodes=$OTHERS "*"verdict=ready" ]]
     wait_until 30 grep -qx ready "$STEP"
     end_job

@@ -87,9 +87,8 @@ stages() {
 }
 
 @test "an array of 40 tasks on two nodes: one staging on each" {
-    sbatch_wait --limit=120 --array=1-40 --stage-dataset=data.tar.gz,shared --stage-dataset=slow.bin,shared \
+    sbatch_ends COMPLETED --limit=120 --array=1-40 --stage-dataset=data.tar.gz,shared --stage-dataset=slow.bin,shared \
         --wrap 'echo "task ran on $SLURMD_NODENAME: $(ls $NODESTAGE_DATASET/tree | wc -l)"; sleep 1'
-    [ "$STATE" = COMPLETED ]
     [ "$(grep -c 'task ran on .*: 500$' <<<"$OUTPUT")" = 40 ]
     [ "$(grep -c 'data.tar.gz.*kept on this node' <<<"$OUTPUT")" = "$(grep -o 'task ran on n[12]' <<<"$OUTPUT" | sort -u | wc -l)" ]
     [ "$(grep -c 'data.tar.gz.*already here' <<<"$OUTPUT")" = $((40 - $(grep -c 'data.tar.gz.*kept on this node' <<<"$OUTPUT"))) ]
@@ -119,8 +118,7 @@ stages() {
     done
     [ "$(kept n1 | wc -l)" = 2 ]
     [ "$(on_node n1 alice nodestage cache | grep -c both.tar.gz)" = 1 ]
-    run on_node n1 bob ls "/localscratch/.nodestage-cache/$(kept n1 | grep "^$(on n1 id -u alice)\.")/both/tree"
-    [ "$status" != 0 ]
+    fails on_node n1 bob ls "/localscratch/.nodestage-cache/$(kept n1 | grep "^$(on n1 id -u alice)\.")/both/tree"
 }
 
 # ---- the same, or not
@@ -172,8 +170,7 @@ stages() {
     # Three copies would not fit.
     reload_daemons "${SETTINGS/min_age = 30/min_age = 6}"
     as alice touch seventy.bin
-    sbatch_wait -w n1 -n1 --array=1-3 --stage-dataset=seventy.bin,shared --wrap true
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 -n1 --array=1-3 --stage-dataset=seventy.bin,shared --wrap true
     has "$OUTPUT" 'waiting for seventy.bin, which was just changed, to stay as it is for a while'
     [ "$(grep -c 'seventy.bin.*kept on this node' <<<"$OUTPUT")" = 1 ]
     [ "$(grep -c 'seventy.bin.*already here' <<<"$OUTPUT")" = 2 ]
@@ -185,8 +182,7 @@ stages() {
     sbatch_wait --as=bob -w n1 --stage-dataset=/project/secret.tar.gz,shared --wrap true
     works_as led
     on ctl chmod 600 /project/secret.tar.gz
-    sbatch_wait --as=bob -w n1 --stage-dataset=/project/secret.tar.gz,shared --wrap 'echo it ran'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --as=bob -w n1 --stage-dataset=/project/secret.tar.gz,shared --wrap 'echo it ran'
     has "$OUTPUT" 'secret.tar.gz: Permission denied'
     [[ $OUTPUT != *"it ran"* ]]
 }
@@ -282,15 +278,13 @@ leave_free}"
 @test "a job that needs the space has it: what is not in use goes, what is in use stays" {
     sbatch_wait -w n1 --stage-dataset=forty.bin,shared --wrap true
     works_as led
-    sbatch_wait -w n1 --stage-dataset=seventy.bin --wrap 'stat -c %s $SLURM_TMPDIR/seventy.bin'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset=seventy.bin --wrap 'stat -c %s $SLURM_TMPDIR/seventy.bin'
     has "$OUTPUT" 73400320
     [ -z "$(kept n1)" ]
     sbatch_wait -w n1 --stage-dataset=forty.bin,shared --wrap true
     id=$(submit alice -w n1 --stage-dataset=forty.bin,shared --wrap 'touch ~/uses; sleep 30')
     wait_until 20 on ctl test -e /home/alice/uses
-    sbatch_wait -w n1 --stage-dataset=seventy.bin --wrap 'echo it ran'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-dataset=seventy.bin --wrap 'echo it ran'
     has "$OUTPUT" 'seventy.bin: needs 70.0 MiB of local disk'
     [ "$(kept n1 | wc -l)" = 1 ]
     as alice scancel "$id"
@@ -302,8 +296,7 @@ leave_free}"
     works_as led
     id=$(submit alice -w n1 --stage-dataset=data.tar.gz --wrap 'head -c 35M /dev/zero >$SLURM_TMPDIR/mine; touch ~/uses; sleep 60')
     wait_until 20 on ctl test -e /home/alice/uses
-    sbatch_wait -w n1 --stage-dataset=seventy.bin --wrap 'echo it ran'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-dataset=seventy.bin --wrap 'echo it ran'
     has "$OUTPUT" 'seventy.bin: needs 70.0 MiB of local disk'
     [ "$(kept n1 | wc -l)" = 1 ]
     as alice scancel "$id"
@@ -344,8 +337,7 @@ leave_free}"
     reload_daemons "$SLOW"
     submit_after_leader 3 'cmp $NODESTAGE_DATASET/slow.bin ~/slow.bin && echo right'
     for i in 1 2 3 4 5 6; do
-        cluster daemon kill n1
-        cluster daemon start n1
+        kill_and_start n1
         sleep 0.7
     done
     reload_daemons "$SETTINGS"
@@ -432,9 +424,7 @@ killed_at() {
     has "$output" data.tar.gz
     wait_until 90 on n1 grep -qE '^nodestage_cache_entries 1$' /run/nodestage.prom
     wait_until 90 on n1 grep -qE '^nodestage_shared_items_total\{result="hit"\} [1-9]' /run/nodestage.prom
-    run as alice nodestage cache --all-nodes
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage cache --all-nodes
     grep -E '^NODE +NAME +SOURCE' <<<"$output"
     grep -E '^n1 +[0-9a-f]{8,} +/.*data.tar.gz +tar.gz ' <<<"$output"
     run on ctl nodestage cache --node=n1,n2

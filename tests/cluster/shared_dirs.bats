@@ -158,8 +158,7 @@ is_copying() {
         works_as led
     done
     [ "$(kept n1 | wc -l)" = 2 ]
-    run on_node n1 bob ls "/localscratch/.nodestage-cache/$(kept n1 | grep "^$(on n1 id -u alice)\.")/both/a"
-    [ "$status" != 0 ]
+    fails on_node n1 bob ls "/localscratch/.nodestage-cache/$(kept n1 | grep "^$(on n1 id -u alice)\.")/both/a"
     on ctl chmod 700 /project/both/a
     sbatch_wait --as=bob -w n1 --stage-dataset=/project/both,shared --wrap 'echo it ran'
     on ctl chmod 755 /project/both/a

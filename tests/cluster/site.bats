@@ -48,13 +48,10 @@ teardown() {
 
 @test "doctor finds nothing wrong, and says by what the nodes prove their notes" {
     wait_until 20 on n1 grep -q '^credentials=holds' /run/nodestage/about
-    run on n1 nodestage doctor
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 on n1 nodestage doctor
     if on n1 test -e /etc/slurm/slurm.key; then
         has "$output" "notes between nodes have credentials by the key in /etc/slurm/slurm.key: one was made and opened here"
-        run on n1 pgrep -x munged
-        [ "$status" -ne 0 ]
+        fails on n1 pgrep -x munged
     else
         has "$output" "notes between nodes have credentials by MUNGE: one was made and opened here"
     fi
@@ -122,14 +119,12 @@ SETUP
         # What carol's and alice's processes find there while bob's job uses it.
         on_node "$node" bob cat "$(entry "$node")/data/tree/file"
         for user in alice carol; do
-            run on_node "$node" "$user" cat "$(entry "$node")/data/tree/file"
-            [ "$status" != 0 ]
+            fails on_node "$node" "$user" cat "$(entry "$node")/data/tree/file"
         done
     done
     as bob scancel "$id"
     wait_until 60 job_ended "$id"
-    sbatch_wait --as=carol -w n1,n2 --stage-dataset=/project/lab/data.tar,shared --wrap 'echo started'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --as=carol -w n1,n2 --stage-dataset=/project/lab/data.tar,shared --wrap 'echo started'
     has "$OUTPUT" '/project/lab/data.tar: Permission denied'
     lacks "$OUTPUT" started
     for node in n1 n2; do
@@ -153,8 +148,7 @@ job_read_twice() {
 @test "in=memory: jobs have a /dev/shm of their own, so memory.path names another place" {
     # The cluster's jobs have no memory cgroup, which is waited for.
     reload_daemons $'[memory]\nstep_wait = 1\n'
-    sbatch_wait --mem=200M --stage-dataset=slow/data.tar,in=memory --wrap 'echo started'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --mem=200M --stage-dataset=slow/data.tar,in=memory --wrap 'echo started'
     has "$OUTPUT" 'which this job does not see' 'memory.path in nodestaged.toml'
     lacks "$OUTPUT" started
     for node in n1 n2; do on "$node" sh -c 'mkdir -p /run/memory && mount -t tmpfs -o mode=0755,size=64m tmpfs /run/memory'; done
@@ -180,14 +174,13 @@ memory_in() {
 @test "newest=: a chain of jobs starts from the last checkpoint on all nodes, and a node that has chosen another one is found" {
     local chain='echo "$SLURMD_NODENAME from $(ls $NODESTAGE_DATASET_START 2>/dev/null)"' step
     for step in 1 2 3; do
-        sbatch_wait -N3 --stage-dataset=run1/0:start,newest=1,optional --stage-out=ck:run1/%n,every=1h <<SCRIPT
+        sbatch_ends COMPLETED -N3 --stage-dataset=run1/0:start,newest=1,optional --stage-out=ck:run1/%n,every=1h <<SCRIPT
 #!/bin/bash
 srun bash -c '$chain' | sort
 mkdir \$SLURM_TMPDIR/ck
 echo $step >\$SLURM_TMPDIR/ck/ck-$step.pt
 nodestage push
 SCRIPT
-        [ "$STATE" = COMPLETED ]
         wait_until 30 as alice test -e "run1/0/ck-$step.pt"
     done
     has "$OUTPUT" 'n1 from ck-2.pt' 'n2 from ck-2.pt' 'n3 from ck-2.pt'
@@ -201,7 +194,7 @@ SCRIPT
 }
 
 @test "the workshop's script, with an environment made in the job, and a tar of the results" {
-    sbatch_wait --limit=120 --stage-dataset=slow/data.tar --stage-out='out.tar:scratch/out_%j/' <<'SCRIPT'
+    sbatch_ends COMPLETED --limit=120 --stage-dataset=slow/data.tar --stage-out='out.tar:scratch/out_%j/' <<'SCRIPT'
 #!/bin/bash
 #SBATCH --cpus-per-task=2
 set -e
@@ -215,7 +208,6 @@ mkdir "$SLURM_TMPDIR/out_$SLURM_JOB_ID"
 echo model >"$SLURM_TMPDIR/out_$SLURM_JOB_ID/model.pt"
 tar -C "$SLURM_TMPDIR" -cf "$SLURM_TMPDIR/out.tar" "out_$SLURM_JOB_ID"
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     has "$OUTPUT" "trained on 21 files"
     wait_until 20 as alice test -e "scratch/out_$JOBID/out.tar"
     [ "$(as alice tar -xOf "scratch/out_$JOBID/out.tar" "out_$JOBID/model.pt")" = model ]
@@ -233,8 +225,7 @@ SCRIPT
 }
 
 @test "an array, and a job that is requeued: each run has its data, and its results arrive" {
-    sbatch_wait --array=1-3 --stage-dataset=slow/data.tar --stage-out='r:scratch/array_%a' --wrap 'cat $SLURM_TMPDIR/data/tree/f1 >$SLURM_TMPDIR/r'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --array=1-3 --stage-dataset=slow/data.tar --stage-out='r:scratch/array_%a' --wrap 'cat $SLURM_TMPDIR/data/tree/f1 >$SLURM_TMPDIR/r'
     wait_until 20 as alice test -e scratch/array_3
     [ "$(as alice sh -c 'cat scratch/array_?' | sort -u)" = "file 1" ]
     id=$(submit alice --stage-dataset=slow/data.tar --stage-out='r:scratch/run_%r' <<'SCRIPT'

@@ -73,8 +73,7 @@ refused() {
 }
 
 @test "what can be done without goes first: an optional dataset that does not fit" {
-    sbatch_wait --stage-dataset=forty.bin,optional --stage-dataset=thirty.bin --wrap 'ls $SLURM_TMPDIR'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --stage-dataset=forty.bin,optional --stage-dataset=thirty.bin --wrap 'ls $SLURM_TMPDIR'
     says '^thirty\.bin$'
     says 'forty\.bin.*: not staged \(optional, the job goes on\): .*together need 70\.0 MiB'
     assert_idle_clean
@@ -90,15 +89,13 @@ refused() {
         job_has_output "$id" same
     done
     assert_idle_clean
-    sbatch_wait --stage-dataset=forty.tar.bz2 --wrap 'cmp forty.bin $NODESTAGE_DATASET/forty.bin && echo same'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --stage-dataset=forty.tar.bz2 --wrap 'cmp forty.bin $NODESTAGE_DATASET/forty.bin && echo same'
     says same
 }
 
 @test "holes take no space" {
-    sbatch_wait --stage-dataset=holes --stage-dataset=holes.tar:unpacked \
+    sbatch_ends COMPLETED --stage-dataset=holes --stage-dataset=holes.tar:unpacked \
         --wrap 'cmp holes $SLURM_TMPDIR/holes && cmp holes $SLURM_TMPDIR/unpacked/holes && echo same'
-    [ "$STATE" = COMPLETED ]
     says same
 }
 
@@ -162,8 +159,7 @@ promised_words() {
     promised_words
     cluster daemon restart n1
     promised_words
-    cluster daemon kill n1
-    cluster daemon start n1
+    kill_and_start n1
     promised_words
     on n1 pkill -CONT -x bindfs
     wait_until 60 job_ended "$bobs"
@@ -171,8 +167,7 @@ promised_words() {
     job_is "$bobs" COMPLETED
     on n1 umount /home/bob/slow
     assert_idle_clean
-    sbatch_wait --stage-dataset=forty.bin --wrap 'echo script ran'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --stage-dataset=forty.bin --wrap 'echo script ran'
     assert_idle_clean
 }
 
@@ -183,8 +178,7 @@ promised_words() {
     bobs=$(submit bob --stage-dataset=slow/stated.tar.gz --wrap 'cmp fifty.bin $NODESTAGE_DATASET/fifty.bin && echo same')
     wait_until 30 has_answer n1 "$bobs"
     on n1 pkill -STOP -x bindfs
-    sbatch_wait --stage-dataset=fifteen.bin --wrap 'cmp fifteen.bin $NODESTAGE_DATASET && echo same'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --stage-dataset=fifteen.bin --wrap 'cmp fifteen.bin $NODESTAGE_DATASET && echo same'
     says same
     large=$(submit alice --stage-dataset=forty.bin --wrap 'cmp forty.bin $NODESTAGE_DATASET && echo same')
     wait_until 30 job_has_output "$large" "waiting for 40.0 MiB of local disk, promised to other jobs that stage here"
@@ -219,8 +213,7 @@ has_begun() {
     cluster daemon kill n1
     on n1 pkill -CONT -x bindfs
     wait_until 30 has_asked "$id"
-    run has_answer n1 "$id"
-    [ "$status" -ne 0 ]
+    fails has_answer n1 "$id"
     cluster daemon start n1
     wait_until 60 job_ended "$id"
     job_output "$id"
@@ -263,8 +256,7 @@ five_slow_jobs_end() {
 @test "five slow jobs of one user leave a place for another's" {
     reload_daemons "${CONFIGURATION}max_jobs = 2"
     five_slow_jobs
-    sbatch_wait --as=bob --stage-dataset=small.txt --wrap 'cat $NODESTAGE_DATASET'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --as=bob --stage-dataset=small.txt --wrap 'cat $NODESTAGE_DATASET'
     says '^his$'
     for id in "${IDS[@]}"; do
         [[ $(job_output "$id") != *"script ran"* ]]

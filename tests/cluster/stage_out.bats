@@ -88,7 +88,7 @@ make_tree() (
     on ctl install -d -o alice /project/out /project/out/contents /project/out/contents/sub
     as alice sh -c 'cd /project/out/contents; echo older >plain; echo stays >keep; echo stays >sub/keep; ln keep hard'
     on ctl ln -s /project/out /home/alice/results
-    sbatch_wait -w n1 <<SCRIPT
+    sbatch_ends COMPLETED -w n1 <<SCRIPT
 #!/bin/bash
 #SBATCH --stage-out=tree:/project/out/contents
 #SBATCH --stage-out=tree:~/results/inside/
@@ -107,7 +107,6 @@ python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("tree/socket")'
 echo one >one.txt; echo 1 >part-1.txt; echo 2 >part-2.txt; mkdir part-d.txt; echo 3 >part-d.txt/3; echo no >part-1.log
 echo h >.hidden-file
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     cd_list() { as alice bash -c "$LISTING"' cd "$1" && list "$2"' bash "$@"; }
     # In a target that was there, its own files stay, and equally named ones are replaced.
     as alice sh -c 'cd /project/out/contents && [ "$(cat keep sub/keep hard)" = "stays
@@ -128,13 +127,12 @@ stays" ] && rm keep sub/keep hard'
     [[ $output == *"tree (directory) -> /project/out/contents: "*"3 sockets, FIFOs or devices were left out"* ]]
     [[ $output == *"gone: skipped: gone: nothing of that name in the job's directory"* ]]
     [[ $output == *"no-*-match: skipped"* ]]
-    run on ctl test -e /project/out/gone
-    [ "$status" -ne 0 ]
+    fails on ctl test -e /project/out/gone
     assert_clean
 }
 
 @test "packed: by the key and by the target's suffix" {
-    sbatch_wait -w n1 <<SCRIPT
+    sbatch_ends COMPLETED -w n1 <<SCRIPT
 #!/bin/bash
 #SBATCH --stage-out=tree:/project/out/key,pack
 #SBATCH --stage-out=tree:/project/out/into/,pack
@@ -150,7 +148,6 @@ list tree
 mkfifo tree/fifo
 echo not packed again >done.tar.gz; echo a >part-a; echo b >part-b
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     for archive in key.tar.zst into/tree.tar.zst t.tar.zst t.tar.gz; do
         as alice sh -c 'rm -rf x && mkdir x && tar -xpf "$1" -C x' sh "/project/out/$archive"
         diff <(as alice bash -c "$LISTING list x" | timeless) <(program_lines <<<"$OUTPUT" | timeless)
@@ -181,17 +178,15 @@ timeless() {
     sbatch_wait -N3 --array=3 --wrap 'srun sh -c "echo x >\$SLURM_TMPDIR/f"' --stage-out='f:/project/out/r/%A_%a.%n'
     [ "$(on ctl ls /project/out/r | xargs)" = "${JOBID}_3.0 ${JOBID}_3.1 ${JOBID}_3.2" ]
     # An unknown pattern is refused when the job is submitted.
-    run submit alice --stage-out='f:/project/out/%z' --wrap true
-    [ "$status" -ne 0 ]
+    fails submit alice --stage-out='f:/project/out/%z' --wrap true
     [[ $output == *%z* ]]
     assert_clean
 }
 
 @test "--stage-wait=none: a job that runs although its staging failed gets its results back" {
     as alice mkdir -p /project/out
-    sbatch_wait -w n1 --stage-wait=none --stage-dataset=no-such-file --stage-out=f:/project/out/anyhow \
+    sbatch_ends COMPLETED -w n1 --stage-wait=none --stage-dataset=no-such-file --stage-out=f:/project/out/anyhow \
         --wrap "echo anyhow >/localscratch/alice.\$SLURM_JOB_ID.0/f"
-    [ "$STATE" = COMPLETED ]
     [ "$(as alice cat /project/out/anyhow)" = anyhow ]
     assert_clean
 }
@@ -245,8 +240,7 @@ failed_on() {
     as alice mkdir -p /project/plain
     on n1 mkdir -p /mnt/plain
     on n1 bindfs --chmod-deny /project/plain /mnt/plain
-    sbatch_wait -w n1 --stage-out=res:/mnt/plain/out --wrap 'mkdir $SLURM_TMPDIR/res && echo kept >$SLURM_TMPDIR/res/f'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-out=res:/mnt/plain/out --wrap 'mkdir $SLURM_TMPDIR/res && echo kept >$SLURM_TMPDIR/res/f'
     [ "$(as alice cat /project/plain/out/f)" = kept ]
     job_log n1 "$JOBID.0" | grep -F 'the target does not keep every mode and time'
     on n1 umount /mnt/plain
@@ -263,8 +257,7 @@ failed_on() {
     [[ $text != *"holds results, given"* ]]
     as alice nodestage recover "$JOBID" found --node=n1
     [ "$(as alice cat found/results/model)" = model ]
-    run on ctl test -e /home/alice/found/given
-    [ "$status" -ne 0 ]
+    fails on ctl test -e /home/alice/found/given
     assert_clean
     # The job failed, and another output was there.
     sbatch_wait -w n1 --stage-out=reslts:/project/misspelt --stage-out=logs:/project/logs \
@@ -281,13 +274,12 @@ failed_on() {
     as alice nodestage report "$JOBID" | grep -F "nothing of that name"
     assert_clean
     sbatch_wait -w n1 --stage-out=reslts:/project/misspelt,optional --wrap "$script"
-    run on ctl test -e "/home/alice/nodestage-$JOBID.txt"
-    [ "$status" -ne 0 ]
+    fails on ctl test -e "/home/alice/nodestage-$JOBID.txt"
     assert_clean
 }
 
 @test "several nodes: one directory or archive each, unless the target names the node" {
-    sbatch_wait -N3 <<'SCRIPT'
+    sbatch_ends COMPLETED -N3 <<'SCRIPT'
 #!/bin/bash
 #SBATCH --stage-out=res:/project/out/multi
 #SBATCH --stage-out=res:/project/out/multi-%N
@@ -298,7 +290,6 @@ failed_on() {
 srun sh -c 'mkdir $SLURM_TMPDIR/res; echo $SLURMD_NODENAME >$SLURM_TMPDIR/res/who'
 echo only here >"$SLURM_TMPDIR/first"
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     for i in 1 2 3; do
         run as alice sh -c 'cd /project/out; cat "multi/n$1/who" "multi-n$1/who" "number-$(($1 - 1))/who"
             tar -xOf "multi.n$1.tar.gz" who || tar -xOf "multi.n$1.tar.gz" ./who; unzip -p "n$1.zip" who' sh "$i"
@@ -309,8 +300,7 @@ SCRIPT
 }
 
 @test "a node of an array on which no step ran keeps nothing and invents no name" {
-    sbatch_wait -N2 -w n1,n2 --array=4 --wrap 'echo x >$SLURM_TMPDIR/f' --stage-out='f:/project/out/lone/%A_%a'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -N2 -w n1,n2 --array=4 --wrap 'echo x >$SLURM_TMPDIR/f' --stage-out='f:/project/out/lone/%A_%a'
     [ "$(on ctl find /project/out/lone -type f)" = "/project/out/lone/${JOBID}_4/n1/f" ]
     assert_clean
 }
@@ -321,7 +311,7 @@ SCRIPT
     id=$(submit alice -w n1 --stage-out=res:/mnt/slow --stage-out=res:/mnt/slow/pack.tar \
         --wrap 'cd $SLURM_TMPDIR; mkdir res; head -c 9000000 /dev/urandom >res/big; sha256sum <res/big')
     # Reads both until each is new: every size, and every content of that size.
-    run as bob timeout 60 python3 - /project/out/atomic <<'PYTHON'
+    exits 0 as bob timeout 60 python3 - /project/out/atomic <<'PYTHON'
 import hashlib, os, sys
 os.chdir(sys.argv[1])
 seen, pending = {"big": {}, "pack.tar": {}}, set()
@@ -334,7 +324,6 @@ print("pending names seen:", pending)
 print("sizes of big:", sorted(seen["big"]), "contents:", [len(c) for c in seen["big"].values()])
 print("contents of pack.tar:", [len(c) for c in seen["pack.tar"].values()], len(seen["pack.tar"]))
 PYTHON
-    [ "$status" -eq 0 ]
     [ "${lines[0]}" = "pending names seen: {True}" ]
     [ "${lines[1]}" = "sizes of big: [4, 9000000] contents: [1, 1]" ]
     [ "${lines[2]}" = "contents of pack.tar: [1, 1] 2" ]
@@ -447,7 +436,7 @@ nothing_held() {
     on ctl install -d -m 0755 /project/locked
     as alice sh -c 'echo >/project/out/a-file'
     on n1 sh -c 'mkdir -p /mnt/small && mount -t tmpfs -o size=1M,mode=0700,uid=20001,gid=20001 tmpfs /mnt/small'
-    sbatch_wait -w n1 <<SCRIPT
+    sbatch_ends COMPLETED -w n1 <<SCRIPT
 #!/bin/bash
 #SBATCH --stage-out=tree:/project/locked/out
 #SBATCH --stage-out=tree:/project/out/a-file/out
@@ -459,15 +448,13 @@ make_tree tree
 list tree
 echo good >good
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     held=$HOLD/$JOBID.0 listing=$(program_lines <<<"$OUTPUT")
     [ "$(as alice cat /project/out/good)" = good ]
     on n1 sinfo -N -n n1 -h -o %t | grep -qE '^(idle|mix|alloc)$'
     # Root and alice see it there, whole; bob does not.
     diff <(on n1 bash -c "$LISTING"'list "$1/tree"' bash "$held") - <<<"$listing"
     [ -z "$(on n1 find "$held" ! -user alice)" ]
-    run on n1 setpriv --reuid=bob --regid=bob --init-groups ls "$held"
-    [ "$status" -ne 0 ]
+    fails on n1 setpriv --reuid=bob --regid=bob --init-groups ls "$held"
     run job_log n1 "$JOBID"
     echo "$output"
     [[ $output == *"the data are kept in $held: stage-out of tree to /project/locked/out failed: "*"ermission denied"*"2 more of --stage-out failed"* ]]

@@ -60,9 +60,7 @@ looks() {
     slow_mount --rate=1M n1 alice /home/alice/slow
     id=$(submit alice -w n1 --stage-dataset=slow/large.tar --stage-dataset=f0:second/f0 --wrap 'sleep 60')
     wait_until 20 reads_on n1 "$id"
-    run as_on n1 alice nodestage status
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as_on n1 alice nodestage status
     [ "${lines[0]}" = "job $id: staging" ]
     [[ ${lines[1]} =~ ^\ +NODE\ +STATE\ +ITEM\ +ITEM\ STATE\ +BYTES\ +FILES\ +RATE\ +LEFT$ ]]
     [[ ${lines[2]} =~ ^\ +n1\ +staging\ +large.tar\ \(tar\)\ +working\ +.*\ of\ 23.*\ MiB\ \([0-9]+%\)\ +[0-9]\ +.*iB/s\ +about ]]
@@ -79,17 +77,14 @@ looks() {
     [[ $(told "$output" 'j["n1"]["items"][0]["source"], j["n1"]["items"][0]["destination"]') == "('/home/alice/slow/large.tar', '/localscratch/alice.$id.0/large')" ]]
     run on n1 nodestage status
     [[ ${lines[0]} == "job $id of alice: staging" ]]
-    run as_on n1 bob nodestage status
-    [ "$status" = 0 ]
+    exits 0 as_on n1 bob nodestage status
     [ "$output" = "nodestaged knows no job of yours on this node" ]
     for here in "" --here; do
         # shellcheck disable=SC2086
-        run as_on n1 bob nodestage status $here "$id"
-        [ "$status" = 3 ]
+        exits 3 as_on n1 bob nodestage status $here "$id"
         has "$output" "job $id" "yours" "shows your own jobs; for root, it shows all jobs"
     done
-    run as_on n2 alice nodestage status "$id"
-    [ "$status" = 0 ]
+    exits 0 as_on n2 alice nodestage status "$id"
     [[ ${lines[2]} =~ ^\ +n1\ +staging ]]
     as alice scancel "$id"
     undo_hold n1
@@ -101,9 +96,7 @@ looks() {
     id=$(submit alice -N3 --stage-dataset=slow/data.tar --stage-out=results:out/%j --wrap 'echo started')
     wait_until 20 ready_on "$id" n1
     wait_until 20 ready_on "$id" n2
-    run as alice nodestage status "$id"
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage status "$id"
     [ "${lines[0]}" = "job $id: ready on 2 nodes, staging on 1" ]
     [[ ${lines[2]} =~ ^\ +n1\ +ready\ +data.tar\ \(tar\)\ +done\ +390.6\ KiB\ +1\  ]]
     [[ ${lines[3]} =~ ^\ +n2\ +ready\ +data.tar\ \(tar\)\ +done ]]
@@ -113,11 +106,9 @@ looks() {
     "$BATS_TEST_DIRNAME/lib/schema.py" status <<<"$output"
     [ "$(told "$output" '[(n, j[n]["state"]) for n in sorted(j)], s["slurm_state"], s["faults"]')" = \
         "([('n1', 'ready'), ('n2', 'ready'), ('n3', 'staging')], 'RUNNING', [])" ]
-    run on ctl nodestage status "$id"
-    [ "$status" = 0 ]
+    exits 0 on ctl nodestage status "$id"
     [ "${lines[0]}" = "job $id of alice: ready on 2 nodes, staging on 1" ]
-    run as bob nodestage status "$id"
-    [ "$status" = 3 ]
+    exits 3 as bob nodestage status "$id"
     has "$output" "job $id is not yours"
     # Root's environment is not for the user's eyes.
     for host in ctl n1 n2 n3; do
@@ -128,8 +119,7 @@ env >"/tmp/look.$SLURM_JOB_ID"
 exec /usr/bin/nodestage "$@"
 LOOK
     done
-    run on ctl env SECRET=s3cret SLURM_NTASKS=7 PATH=/opt/look:/usr/bin:/bin /usr/bin/nodestage status "$id"
-    [ "$status" = 0 ]
+    exits 0 on ctl env SECRET=s3cret SLURM_NTASKS=7 PATH=/opt/look:/usr/bin:/bin /usr/bin/nodestage status "$id"
     run on n1 cat "/tmp/look.$id"
     has "$output" "NODESTAGE_OBSERVER=1" "SLURM_NTASKS=1"
     [[ $output != *s3cret* ]]
@@ -155,35 +145,25 @@ LOOK
 }
 
 @test "after a failure: what the daemon still knows, then where the cause is" {
-    run as alice salloc -N2 --stage-dataset=slow/cut.tar sh -c \
+    exits 1 as alice salloc -N2 --stage-dataset=slow/cut.tar sh -c \
         'until nodestage status $SLURM_JOB_ID | grep "failed on 2 nodes"; do sleep 0.2; done; nodestage status --watch $SLURM_JOB_ID'
-    echo "$output"
-    [ "$status" = 1 ]
     has "$output" "n1    failed  cut.tar (tar)" "n1 and n2: dataset 'cut': " "the archive is truncated"
-    sbatch_wait -w n1 --stage-dataset=slow/cut.tar --wrap 'echo started'
-    [ "$STATE" = FAILED ]
-    run as alice nodestage status "$JOBID"
-    echo "$output"
-    [ "$status" = 1 ]
+    sbatch_ends FAILED -w n1 --stage-dataset=slow/cut.tar --wrap 'echo started'
+    exits 1 as alice nodestage status "$JOBID"
     [ "${lines[0]}" = "job $JOBID is over (FAILED)" ]
     [[ ${lines[1]} == "  n1: dataset 'cut': "*"the archive is truncated"* ]]
     has "$output" "nodestage's lines in /home/alice/slurm-$JOBID.out; \`nodestage report $JOBID\`"
     # A result that is kept: on its node the daemon knows it until it is gone.
     sbatch_wait -w n1 --stage-out=r:/proc/nowhere --wrap 'mkdir $SLURM_TMPDIR/r'
-    run as alice srun -w n1 nodestage status --here "$JOBID"
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice srun -w n1 nodestage status --here "$JOBID"
     [ "${lines[0]}" = "job $JOBID: held" ]
     has "$output" "r (directory)" failed "n1: kept in /localscratch/.nodestage/hold/$JOBID.0"
     for user in alice root; do
-        run cluster exec ctl --user=$user -- nodestage status --watch "$JOBID"
-        echo "$output"
-        [ "$status" = 1 ]
+        exits 1 cluster exec ctl --user=$user -- nodestage status --watch "$JOBID"
         [ "${lines[0]}" = "job $JOBID is over (COMPLETED)" ]
         has "$output" "n1: r (directory) -> /proc/nowhere: not delivered: " "nodestage recover $JOBID DIR --node=n1"
     done
-    run as alice srun -w n1 nodestage recover "$JOBID" /home/alice/out/recovered
-    [ "$status" = 0 ]
+    exits 0 as alice srun -w n1 nodestage recover "$JOBID" /home/alice/out/recovered
     assert_idle_clean
 }
 
@@ -194,14 +174,11 @@ LOOK
     on n1 pkill -STOP -x bindfs
     id=$(submit alice -w n1 --stage-dataset=f0 --stage-out=r:/mnt/late/%j --wrap 'mkdir $SLURM_TMPDIR/r; echo x >$SLURM_TMPDIR/r/x')
     wait_until 20 job_is "$id" COMPLETING
-    run as alice nodestage status "$id"
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage status "$id"
     [ "${lines[0]}" = "job $id has ended and is COMPLETING on n1: if it has results, they are delivered there now" ]
     [[ ${lines[1]} == "  n1: f0 (file) -> "* ]]
     [ "${lines[2]}" = "nodestage writes what becomes of the results to /home/alice/slurm-$id.out" ]
-    run as alice nodestage status --json "$id"
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage status --json "$id"
     "$BATS_TEST_DIRNAME/lib/schema.py" status <<<"$output"
     [ "$(told "$output" 's["slurm_state"], s["ending_on"], s["jobs"], len(s["lines"])')" = "('COMPLETING', 'n1', [], 1)" ]
     as alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/watch" &
@@ -212,23 +189,20 @@ LOOK
     cat "$BATS_TEST_TMPDIR/watch"
     count_in "$BATS_TEST_TMPDIR/watch" "^job $id is over (COMPLETED)$" 1
     count_in "$BATS_TEST_TMPDIR/watch" "^  n1: r (directory) -> /mnt/late/$id: 1 file" 1
-    run as bob nodestage status "$id"
-    [ "$status" = 3 ]
+    exits 3 as bob nodestage status "$id"
     has "$output" "job $id is not yours"
     wait_until 20 job_ended "$id"
     on n1 umount /mnt/late
     # Its file does not lead root elsewhere.
     as alice sh -c 'rm "slurm-$1.out"; mkfifo "slurm-$1.out"' sh "$id"
     for user in alice root; do
-        run cluster exec ctl --user=$user -- nodestage status "$id"
-        [ "$status" = 0 ]
+        exits 0 cluster exec ctl --user=$user -- nodestage status "$id"
         has "$output" "job $id is over (COMPLETED)" "its output, /home/alice/slurm-$id.out, cannot be read on this host"
     done
     as alice rm "slurm-$id.out"
     run as alice salloc --quiet -w n1 --stage-dataset=f0 true
     wait_until 20 job_ended $((id + 1))
-    run as alice nodestage status $((id + 1))
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage status $((id + 1))
     has "$output" "job $((id + 1)) is over (COMPLETED)" "terminal of srun or salloc"
     assert_idle_clean
 }
@@ -247,23 +221,19 @@ LOOK
         [ "$status" = "${state#* }" ]
         has "$output" "job $JOBID is over (${state% *})" "nodestage report $JOBID"
     done
-    run as bob sh -c 'PATH=/opt/fake:$PATH nodestage status "$1"' sh "$JOBID"
-    [ "$status" = 3 ]
+    exits 3 as bob sh -c 'PATH=/opt/fake:$PATH nodestage status "$1"' sh "$JOBID"
     on ctl rm -r /opt/fake
 }
 
 @test "pending, unknown, without staging, of an array, no job at all, no daemon here" {
     id=$(submit alice --hold --array=1-2 --stage-dataset=slow/data.tar --wrap 'sleep 60')
-    run as alice nodestage status "${id}_2"
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage status "${id}_2"
     [ "$output" = "job ${id}_2 is pending: its staging starts when the job starts (JobHeldUser)" ]
-    run as alice nodestage status --json "$id"
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage status --json "$id"
     [ "$(told "$output" 's["jobs"], s["slurm_state"]')" = "([], 'PENDING')" ]
     as alice scontrol release "$id"
     wait_until 20 job_is "$id" RUNNING
-    run as alice nodestage status "$id"
-    [ "$status" = 2 ]
+    exits 2 as alice nodestage status "$id"
     has "$output" "job $id is an array of 2 tasks" JOBID_TASK
     wait_until 20 as alice nodestage status "${id}_2"
     run as alice nodestage status --json "${id}_2"
@@ -271,22 +241,17 @@ LOOK
     as alice scancel "$id"
     id=$(submit alice -w n1 --wrap 'sleep 60')
     wait_until 20 job_is "$id" RUNNING
-    run as alice nodestage status "$id"
-    [ "$status" = 3 ]
+    exits 3 as alice nodestage status "$id"
     has "$output" "nodestaged knows nothing of job $id on its nodes (n1)" "without a --stage- option"
     as alice scancel "$id"
-    run as alice nodestage status 999999
-    [ "$status" = 3 ]
+    exits 3 as alice nodestage status 999999
     has "$output" "Slurm knows no job 999999" "job's own output"
     for wrong in x 0 -1 1. 1_ 99999999999 '1;id'; do
-        run as alice nodestage status -- "$wrong"
-        [ "$status" = 2 ]
+        exits 2 as alice nodestage status -- "$wrong"
     done
-    run as alice nodestage status
-    [ "$status" = 1 ]
+    exits 1 as alice nodestage status
     has "$output" "nodestaged does not answer on this host" 'nodestage status JOBID'
-    run as alice env PATH=/nowhere /usr/bin/nodestage status 1
-    [ "$status" = 1 ]
+    exits 1 as alice env PATH=/nowhere /usr/bin/nodestage status 1
     has "$output" "Slurm's squeue cannot be run on this host" "nodestage status --here"
     assert_idle_clean
 }

@@ -73,7 +73,7 @@ configure() {
 }
 
 @test "sbatch: options of the command line and of #SBATCH lines are one list, on every node" {
-    sbatch_wait --stage-dataset=other.tar,name=more --stage-out=results:out/sbatch_%j_%x <<'SCRIPT'
+    sbatch_ends COMPLETED --stage-dataset=other.tar,name=more --stage-out=results:out/sbatch_%j_%x <<'SCRIPT'
 #!/bin/bash
 #SBATCH -N3 --ntasks-per-node=2 --job-name=union
 #SBATCH --stage-dataset=data.tar.gz
@@ -87,7 +87,6 @@ srun bash -c 'mkdir -p $SLURM_TMPDIR/results/sub
   ~/show $(hostname); hostname >$SLURM_TMPDIR/results/name; echo x >$SLURM_TMPDIR/results/sub/x'
 echo again; srun -N3 -n3 true
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     lines_like 6 '^same-[0-5]$' "$OUTPUT"
     dir=/localscratch/alice.$JOBID.0
     for who in batch n1 n2 n3; do
@@ -137,11 +136,10 @@ SCRIPT
 }
 
 @test "salloc with a local shell: says once where the data is; srun finds it there" {
-    run as alice salloc -N2 --stage-dataset=data.tar.gz bash <<'TYPED'
+    exits 0 as alice salloc -N2 --stage-dataset=data.tar.gz bash <<'TYPED'
 echo "local: ${SLURM_TMPDIR-unset} ${NODESTAGE_DATASET-unset}"
 srun bash -c '~/show $(hostname); diff -r ~/ref $NODESTAGE_DATASET && echo same'
 TYPED
-    [ "$status" -eq 0 ]
     lines_like 1 "nodestage: the data is staged on the job's nodes.*reach the data with srun" "$output"
     has "$output" "local: unset unset"
     lines_like 2 '^same$' "$output"
@@ -150,17 +148,15 @@ TYPED
         summary 1 $node 'data\.tar\.gz \(tar\.gz\)' data "$output"
     done
     # Nobody needs that advice whose command is srun.
-    run as alice salloc --stage-dataset=data.tar.gz srun bash -c 'diff -r ~/ref $NODESTAGE_DATASET && echo same'
-    [ "$status" -eq 0 ]
+    exits 0 as alice salloc --stage-dataset=data.tar.gz srun bash -c 'diff -r ~/ref $NODESTAGE_DATASET && echo same'
     lines_like 1 '^same$' "$output"
     lacks "$output" "reach the data with srun"
     assert_idle_clean
 }
 
 @test "srun outside of a job, on three nodes" {
-    run as alice srun -N3 --stage-dataset=data.tar.gz --stage-out=made:out/srun_%N \
+    exits 0 as alice srun -N3 --stage-dataset=data.tar.gz --stage-out=made:out/srun_%N \
         bash -c 'bash ~/show $(hostname); diff -r ~/ref $NODESTAGE_DATASET && echo same; hostname >$SLURM_TMPDIR/made'
-    [ "$status" -eq 0 ]
     # srun has waited for them, and says where it stands.
     for node in n1 n2 n3; do
         [ "$(contents out/srun_$node)" = $node ]
@@ -176,12 +172,11 @@ TYPED
 }
 
 @test "job arrays: each task stages and delivers to its own %A_%a" {
-    sbatch_wait --array=3-6 --stage-dataset=data.tar.gz --stage-out=made:out/%A_%a --output=logs/array_%A_%a <<'SCRIPT'
+    sbatch_ends COMPLETED --array=3-6 --stage-dataset=data.tar.gz --stage-out=made:out/%A_%a --output=logs/array_%A_%a <<'SCRIPT'
 #!/bin/bash
 diff -r ~/ref $NODESTAGE_DATASET && echo same
 mkdir $SLURM_TMPDIR/made; echo $SLURM_ARRAY_TASK_ID >$SLURM_TMPDIR/made/id
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     lines_like 4 '^same$' "$OUTPUT"
     assert_idle_clean
     for task in 3 4 5 6; do
@@ -190,26 +185,24 @@ SCRIPT
 }
 
 @test "heterogeneous jobs: each component stages its own options' data" {
-    sbatch_wait <<'SCRIPT'
+    sbatch_ends COMPLETED <<'SCRIPT'
 #!/bin/bash
 #SBATCH -N1 --stage-dataset=data.tar.gz
 #SBATCH hetjob
 #SBATCH -N1 --stage-dataset=other.tar
 srun --het-group=0,1 bash -c 'echo "$SLURM_PROCID: ${NODESTAGE_DATASET_DATA-none} ${NODESTAGE_DATASET_OTHER-none} $(ls $SLURM_TMPDIR)"'
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     lines_like 1 '^0: /localscratch/alice\.[0-9]+\.0/data none data$' "$OUTPUT"
     lines_like 1 '^1: none /localscratch/alice\.[0-9]+\.0/other other$' "$OUTPUT"
     assert_idle_clean
 }
 
 @test "--export=NONE changes nothing" {
-    sbatch_wait --export=NONE --stage-dataset=data.tar.gz --stage-out=made:out/none -N2 <<'SCRIPT'
+    sbatch_ends COMPLETED --export=NONE --stage-dataset=data.tar.gz --stage-out=made:out/none -N2 <<'SCRIPT'
 #!/bin/bash
 ~/show batch
 srun --export=NONE /bin/bash -c '~/show $(hostname); echo x >$SLURM_TMPDIR/made'
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     for who in batch n1 n2; do
         lines_like 1 "^$who: NODESTAGE_DATASET=/localscratch/alice.$JOBID.0/data$" "$OUTPUT"
         lines_like 1 "^$who: SLURM_TMPDIR=/localscratch/alice.$JOBID.0$" "$OUTPUT"
@@ -244,16 +237,14 @@ SCRIPT
     on ctl sed -i 's|^required spank_nodestage.so.*|required spank_nodestage.so progress=1|' /etc/slurm/plugstack.conf.d/nodestage.conf
     # What is left is told once something was read.
     local line='big\.tar: [0-9.]+ ([KM]iB |B )?of 5\.0 MiB \([0-9]+%\)(, about [0-9]+ s left, [0-9.]+ [KM]iB/s)?, [0-9] files?'
-    sbatch_wait -w n1 --stage-dataset=big.tar <<<$'#!/bin/bash\necho started'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset=big.tar <<<$'#!/bin/bash\necho started'
     [ "$(grep -cE "^nodestage: n1: $line\$" <<<"$OUTPUT")" -ge 2 ]
     summary 1 n1 'big\.tar \(tar\)' big "$OUTPUT"
     lacks "$OUTPUT" $'\e' $'\r'
     # The summary comes after the progress, and the job's own output after it.
     [[ $(grep -vE "^nodestage: n1: $line\$" <<<"$OUTPUT") == "nodestage: n1: big.tar (tar)"*$'\nstarted' ]]
 
-    run as alice env TERM=xterm script -qec 'srun -w n1 --pty --stage-dataset=big.tar echo started' /dev/null
-    [ "$status" -eq 0 ]
+    exits 0 as alice env TERM=xterm script -qec 'srun -w n1 --pty --stage-dataset=big.tar echo started' /dev/null
     [ "$(grep -oE $'\r\e\\[K'"nodestage: n1: $line" <<<"$output" | wc -l)" -ge 3 ]
     last=${output##*$'\e[K'}
     [[ $last == "nodestage: n1: big.tar (tar) -> "*$'\nstarted'* ]]
@@ -268,7 +259,7 @@ SCRIPT
     as alice sh -c 'printf inside >"$1/$1"; printf plain >"$2"' sh "$odd" "$latin"
     printf '%s' "$odd" | on ctl tee /home/alice/odd >/dev/null
     printf '%s' "$dest" | on ctl tee /home/alice/dest >/dev/null
-    sbatch_wait "--stage-dataset=$(escaped "$odd"):$(escaped "$dest"),name=odd" "--stage-dataset=./$latin,name=latin" \
+    sbatch_ends COMPLETED "--stage-dataset=$(escaped "$odd"):$(escaped "$dest"),name=odd" "--stage-dataset=./$latin,name=latin" \
         "--stage-out=$(escaped "$odd"):$(escaped "$target")100%%_%j" <<'SCRIPT'
 #!/bin/bash
 odd=$(cat ~/odd) dest=$(cat ~/dest)
@@ -277,7 +268,6 @@ diff -r "$HOME/$odd" "$NODESTAGE_DATASET_ODD" && echo same
 cmp ~/$'caf\xe9' "$NODESTAGE_DATASET_LATIN" && echo latin
 mkdir "$SLURM_TMPDIR/$odd"; echo out >"$SLURM_TMPDIR/$odd/$odd"
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     lines_like 1 '^var$' "$OUTPUT"
     lines_like 1 '^same$' "$OUTPUT"
     lines_like 1 '^latin$' "$OUTPUT"
@@ -399,31 +389,26 @@ $command: error:                         ^~~~~~~" ]
     refused "is a glob without a destination" alice srun '--stage-dataset=*.tar,shared' true
     [ -z "$(as alice squeue --noheader --me)" ]
     # `plan` and `run` say the same, and `plan` shows the key.
-    run as alice nodestage plan '--stage-dataset=*.tar,shared'
-    [ "$status" = 2 ]
+    exits 2 as alice nodestage plan '--stage-dataset=*.tar,shared'
     has "$output" "is a glob without a destination"
-    run as alice nodestage run "${forms[@]}" -- true
-    [ "$status" = 125 ]
+    exits 125 as alice nodestage run "${forms[@]}" -- true
     has "$output" "no result can be written to \$SLURM_TMPDIR/data/made"
-    run as alice nodestage plan --stage-dataset=data.tar.gz,shared
-    [ "$status" = 0 ]
+    exits 0 as alice nodestage plan --stage-dataset=data.tar.gz,shared
     has "$output" "  shared   unknown here, as no nodestaged answers on this machine; each node keeps it for your further jobs"
     run as alice nodestage plan --json --stage-dataset=data.tar.gz,shared --stage-dataset=other.tar
     [ "$(grep -c '"shared": true' <<<"$output")" = 1 ]
     has "$output" '"shared_here": "unknown"'
     # What can be shared is accepted: a file, a glob with one destination, and a source that is not there yet.
-    run as alice sbatch --parsable --hold --stage-dataset=data.tar.gz,shared '--stage-dataset=big*.tar:all,shared' \
+    exits 0 as alice sbatch --parsable --hold --stage-dataset=data.tar.gz,shared '--stage-dataset=big*.tar:all,shared' \
         --stage-dataset=later.tar,shared --stage-venv=reqs.txt,shared --stage-out=made:out/held --wrap true
-    [ "$status" -eq 0 ]
     as alice scancel "$(tail -n 1 <<<"$output")"
 }
 
 @test "what is likely a mistake is reported at submit, and the job goes on" {
     as alice sh -c 'mkdir -p dir.tar; echo in >dir.tar/file'
     told() { lines_like 1 "nodestage: warning: $1" "$output"; }
-    run as alice sbatch --parsable --hold --stage-dataset=dir.tar:as-dir \
+    exits 0 as alice sbatch --parsable --hold --stage-dataset=dir.tar:as-dir \
         --stage-dataset=other.tar:x/other.tar --stage-out=a:out/both --stage-out=b:out/both --wrap true
-    [ "$status" -eq 0 ]
     told '/home/alice/dir.tar is named like an archive but is a directory: it is copied as it is, to \$SLURM_TMPDIR/as-dir'
     told '\$SLURM_TMPDIR/x/other.tar becomes a directory, with what is in /home/alice/other.tar'
     told "'a' and 'b' are both copied to /home/alice/out/both"
@@ -433,12 +418,11 @@ $command: error:                         ^~~~~~~" ]
     told '~ is the home directory of root here; for the job of another user \(--uid\), write ~USER'
     on ctl scancel "$(tail -n 1 <<<"$output")"
     # A warning is no refusal: what can be staged is.
-    sbatch_wait --stage-dataset=dir.tar --stage-out=one:out/twice --stage-out=two:out/twice <<'SCRIPT'
+    sbatch_ends COMPLETED --stage-dataset=dir.tar --stage-out=one:out/twice --stage-out=two:out/twice <<'SCRIPT'
 #!/bin/bash
 cat $NODESTAGE_DATASET/file; mkdir $SLURM_TMPDIR/one $SLURM_TMPDIR/two
 echo 1 >$SLURM_TMPDIR/one/1; echo 2 >$SLURM_TMPDIR/two/2
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     lines_like 1 '^in$' "$OUTPUT"
     assert_idle_clean
     [ "$(contents out/twice/1 out/twice/2)" = $'1\n2' ]
@@ -446,9 +430,8 @@ SCRIPT
 
 @test "targets that cannot be written, and several writers of one target, are reported at submit" {
     told() { lines_like 1 "nodestage: warning: $1" "$output"; }
-    run as alice sbatch --parsable --hold --array=1-2 --stage-out=r:/root/x '--stage-out=s*:show' \
+    exits 0 as alice sbatch --parsable --hold --array=1-2 --stage-out=r:/root/x '--stage-out=s*:show' \
         --stage-out=t:out/%A/%a --stage-out=u:show/sub/%j --wrap true
-    [ "$status" -eq 0 ]
     told "the target /root/x of 'r' cannot be made: you may not write to /root"
     told "the target /home/alice/show of 's\*' cannot be written: it is a file"
     told "the target /home/alice/show/sub/%j of 'u' cannot be made: /home/alice/show is a file"
@@ -462,9 +445,8 @@ SCRIPT
 SCRIPT
     told "every task of the array copies 'r' to /home/alice/out/one"
     as alice scancel "$(tail -n 1 <<<"$output")"
-    run as alice sbatch --parsable --hold -n1 --stage-out=a:out/het --stage-out=c:out/het_%j : \
+    exits 0 as alice sbatch --parsable --hold -n1 --stage-out=a:out/het --stage-out=c:out/het_%j : \
         -n1 --stage-out=b:out/het --stage-out=c:out/het_%j --wrap true
-    [ "$status" -eq 0 ]
     told "several components of the job copy results to /home/alice/out/het: of two files"
     lacks "$output" "to /home/alice/out/het_" "every task"
     as alice scancel --me --state=PENDING
@@ -474,8 +456,7 @@ SCRIPT
     refused "the source comes first, and then the target: --stage-out=results:~/scratch/in" \
         alice sbatch '--stage-out=~/scratch/in:results' --wrap true
     # What a pattern inserts is one name.
-    sbatch_wait -n1 -J .. --stage-out=r:out/names/%x/r --wrap 'echo kept >$SLURM_TMPDIR/r'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -n1 -J .. --stage-out=r:out/names/%x/r --wrap 'echo kept >$SLURM_TMPDIR/r'
     [ "$(contents out/names/__/r)" = kept ]
 }
 
@@ -561,12 +542,10 @@ says_so() {
     lacks "$output" warning  # TmpFS is not set: TmpDisk is the size of /tmp
     on ctl sed -i.without 's|^NodeName=.*|& TmpDisk=2048|; $a TmpFS=/localscratch' /etc/slurm/slurm.conf
     on ctl scontrol reconfigure
-    run as alice "${held[@]}"
-    [ "$status" -eq 0 ]
+    exits 0 as alice "${held[@]}"
     lines_like 1 'nodestage: warning: the datasets have at least 3\.0 GiB, and no node has more than 2\.0 GiB of local disk \(TmpDisk\)' "$output"
     as alice truncate -s 2G huge
-    run as alice "${held[@]}"
-    [ "$status" -eq 0 ]
+    exits 0 as alice "${held[@]}"
     lacks "$output" warning
     as alice scancel --me --state=PENDING
     as alice rm huge
@@ -587,9 +566,8 @@ says_so() {
 
 @test "a source that another job makes, and results that a third job reads" {
     first=$(submit alice --hold --wrap 'mkdir -p late && echo late >late/file && tar cf late.tar -C late .')
-    run submit alice --dependency=afterok:"$first" --stage-dataset=late.tar --stage-out=result:out/chain \
+    exits 0 submit alice --dependency=afterok:"$first" --stage-dataset=late.tar --stage-out=result:out/chain \
         --wrap 'cp $NODESTAGE_DATASET/file $SLURM_TMPDIR/result'
-    [ "$status" -eq 0 ]
     lines_like 1 'nodestage: warning: /home/alice/late\.tar does not exist yet; it must exist when the job starts' "$output"
     second=$(tail -n 1 <<<"$output")
     third=$(submit alice --dependency=afterok:"$second" --wrap 'echo "result: $(cat out/chain)"')
@@ -599,8 +577,7 @@ says_so() {
     [ "$(job_state "$second") $(job_state "$third")" = "COMPLETED COMPLETED" ]
     [ "$(job_output "$third")" = "result: late" ]
     # Where it never comes into being, the job fails and its output says so.
-    sbatch_wait --stage-dataset=never.tar --wrap 'echo ran'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED --stage-dataset=never.tar --wrap 'echo ran'
     has "$OUTPUT" never.tar "No such file"
     lacks "$OUTPUT" ran
     assert_idle_clean
@@ -613,7 +590,7 @@ echo "inner $1: ${NODESTAGE_DATASET-no-dataset} ${NODESTAGE_JOBID+id} ${SLURM_TM
 env | grep NODESTAGE_DATASET_DATA && echo "of the outer job"
 srun --quiet -n1 bash -c 'echo "inner-step '$1': ${NODESTAGE_DATASET-no-dataset} ${SLURM_TMPDIR-no-tmpdir}"'
 SCRIPT
-    sbatch_wait -n1 --stage-dataset=data.tar.gz --stage-out=made:out/outer <<'SCRIPT'
+    sbatch_ends COMPLETED -n1 --stage-dataset=data.tar.gz --stage-out=made:out/outer <<'SCRIPT'
 #!/bin/bash
 echo made >$SLURM_TMPDIR/made
 sbatch --wait -n1 --output=logs/own --stage-dataset=other.tar inner.sh own
@@ -626,7 +603,6 @@ srun -n1 --stage-out=made:out/no true && echo accepted
 (id=$SLURM_JOB_ID; unset SLURM_JOB_ID SLURM_JOBID; srun --jobid=$id --overlap -n1 --stage-out=made:out/no true && echo accepted)
 srun -n1 ~/show step
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     other='/localscratch/alice\.[0-9]+\.0/other'
     lines_like 1 "^inner own: $other id /localscratch/alice\.[0-9]+\.0$" "$OUTPUT"
     lines_like 1 "^inner-step own: $other /localscratch/alice\.[0-9]+\.0$" "$OUTPUT"
@@ -648,16 +624,15 @@ SCRIPT
 @test "--stage-wait=none, async and optional items, on_failure = continue" {
     configure n1 read 'max_rate = "1MiB"'
     # A step that does not wait runs while the data is still on its way; the next one waits.
-    sbatch_wait -w n1 --stage-wait=none --stage-dataset=big.tar <<'SCRIPT'
+    sbatch_ends COMPLETED -w n1 --stage-wait=none --stage-dataset=big.tar <<'SCRIPT'
 #!/bin/bash
 echo "early in $SLURM_TMPDIR: $(ls $SLURM_TMPDIR | xargs)."
 srun --stage-wait=node bash -c 'echo "then: $(ls $NODESTAGE_DATASET | wc -l)"'
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     lines_like 1 "^early in /localscratch/alice.$JOBID.0: \.\$" "$OUTPUT"
     lines_like 1 '^then: 5$' "$OUTPUT"
     # async: the job starts with what is not async; the name appears when it is complete.
-    sbatch_wait -w n1 --stage-dataset=other.tar --stage-dataset=big.tar,async --stage-dataset=nowhere,optional <<'SCRIPT'
+    sbatch_ends COMPLETED -w n1 --stage-dataset=other.tar --stage-dataset=big.tar,async --stage-dataset=nowhere,optional <<'SCRIPT'
 #!/bin/bash
 diff -r ~/part $NODESTAGE_DATASET && echo same
 [ -e $NODESTAGE_DATASET_BIG ] || echo "not yet"
@@ -666,7 +641,6 @@ tar cf - -C $NODESTAGE_DATASET_BIG . | wc -c
 ls $NODESTAGE_DATASET_BIG | wc -l | sed 's/^/files: /'
 echo "nowhere: ${NODESTAGE_DATASET_NOWHERE-unset}"
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     lines_like 1 '^same$' "$OUTPUT"
     lines_like 1 '^not yet$' "$OUTPUT"
     lines_like 1 '^files: 5$' "$OUTPUT"
@@ -676,9 +650,8 @@ SCRIPT
     lines_like 1 '^nowhere: unset$' "$OUTPUT"
     # The site may say that a job goes on without what failed.
     configure n1 staging 'on_failure = "continue"'
-    sbatch_wait -w n1 --stage-dataset=nowhere --stage-dataset=other.tar \
+    sbatch_ends COMPLETED -w n1 --stage-dataset=nowhere --stage-dataset=other.tar \
         --wrap 'echo "ran with $NODESTAGE_DATASET_OTHER, ${NODESTAGE_DATASET_NOWHERE-unset}"'
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     lines_like 1 "^ran with /localscratch/alice.$JOBID.0/other, unset" "$OUTPUT"
     lines_like 1 'n1: nowhere: not staged.*No such file' "$OUTPUT"
     configure n1
@@ -691,8 +664,7 @@ SCRIPT
     strace_on n1 "$slurmd" -f -e trace=connect -o "$trace"
     connects() { on n1 grep -c 'nodestage' "$trace"; }
     as alice srun -w n1 true
-    sbatch_wait -w n1 --wrap 'srun true'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --wrap 'srun true'
     cluster wait-idle 15
     on n1 grep -q munge "$trace"  # strace does see what slurmd's children connect to
     [ "$(connects)" = 0 ]
@@ -702,8 +674,7 @@ SCRIPT
     on n1 pkill -x strace
     wait
     cluster daemon stop all
-    sbatch_wait -N3 --wrap 'srun hostname'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -N3 --wrap 'srun hostname'
     [ "$(sort <<<"$OUTPUT" | xargs)" = "n1 n2 n3" ]
     cluster daemon start all
     assert_idle_clean
@@ -711,8 +682,7 @@ SCRIPT
 
 @test "salloc without a command and without the interactive step: the user's shell" {
     cluster restart-slurm --slurm-conf=KillWait=5
-    run as alice salloc -N2 --stage-dataset=data.tar.gz <<<'srun bash -c "diff -r ~/ref \$NODESTAGE_DATASET && echo same"'
-    [ "$status" -eq 0 ]
+    exits 0 as alice salloc -N2 --stage-dataset=data.tar.gz <<<'srun bash -c "diff -r ~/ref \$NODESTAGE_DATASET && echo same"'
     lines_like 1 "nodestage: the data is staged on the job's nodes.*reach the data with srun" "$output"
     lines_like 2 '^same$' "$output"
     assert_idle_clean

@@ -51,14 +51,11 @@ second() {
 
 @test "exec passes stdin, stdout and exit code, and gives a login's environment" {
     [ "$(echo hello | on n1 cat)" = hello ]
-    run on n1 sh -c 'exit 7'
-    [ "$status" -eq 7 ]
-    run on n1 sh -c 'kill -9 $$'
-    [ "$status" -eq 137 ]
+    exits 7 on n1 sh -c 'exit 7'
+    exits 137 on n1 sh -c 'kill -9 $$'
     [ "$(as alice id -nG)" = "alice lab" ]
     [ "$(as alice sh -c 'echo "$PWD $HOME $USER"')" = "/home/alice /home/alice alice" ]
-    run as carol ls /home/alice
-    [ "$status" -ne 0 ]
+    fails as carol ls /home/alice
 }
 
 @test "shared and private directories lie on a real file system, none on overlayfs" {
@@ -68,8 +65,7 @@ second() {
     as alice sh -c 'echo shared >/home/alice/f; echo shared >/project/f'
     on n2 cat /home/alice/f /project/f
     on n1 touch /tmp/mine /localscratch/mine /run/mine
-    run on n2 ls /tmp/mine /localscratch/mine /run/mine
-    [ "$status" -ne 0 ]
+    fails on n2 ls /tmp/mine /localscratch/mine /run/mine
     on n1 rm /localscratch/mine
 }
 
@@ -86,8 +82,7 @@ SCRIPT
 }
 
 @test "srun runs a step on every node" {
-    run as alice srun --quiet -N3 hostname
-    [ "$status" -eq 0 ]
+    exits 0 as alice srun --quiet -N3 hostname
     [ "$(sort <<<"$output" | xargs)" = "n1 n2 n3" ]
 }
 
@@ -99,8 +94,7 @@ SCRIPT
 }
 
 @test "an array runs all its tasks" {
-    sbatch_wait --limit=30 --array=1-5 --wrap 'echo task $SLURM_ARRAY_TASK_ID'
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    sbatch_ends COMPLETED --limit=30 --array=1-5 --wrap 'echo task $SLURM_ARRAY_TASK_ID'
     [ "$(sort <<<"$OUTPUT")" = "$(printf 'task %s\n' 1 2 3 4 5)" ]
 }
 
@@ -111,8 +105,7 @@ SCRIPT
     as alice scancel "$id"
     wait_until 10 job_is "$id" CANCELLED
     assert_idle_clean
-    run on n3 pgrep -f 'sleep 4321'
-    [ "$status" -ne 0 ]
+    fails on n3 pgrep -f 'sleep 4321'
 }
 
 @test "a job is requeued and runs again" {
@@ -126,8 +119,7 @@ SCRIPT
 @test "a job of the partition high preempts one of debug" {
     low=$(submit alice -N3 --exclusive --wrap 'sleep 100')
     wait_until 10 job_is "$low" RUNNING
-    sbatch_wait --as=bob --limit=30 -p high -N3 --exclusive --wrap 'echo ran'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --as=bob --limit=30 -p high -N3 --exclusive --wrap 'echo ran'
     [ "$(job_field "$low" Restarts)" = 1 ]
     as alice scancel "$low"
     assert_idle_clean
@@ -155,13 +147,11 @@ SCRIPT
 
 @test "MUNGE can be taken away from one host, or from all" {
     cluster munge stop n3
-    run on n3 munge --no-input
-    [ "$status" -ne 0 ]
+    fails on n3 munge --no-input
     on n1 munge --no-input
     cluster munge stop all
     for host in $(cluster hosts); do
-        run on "$host" munge --no-input
-        [ "$status" -ne 0 ]
+        fails on "$host" munge --no-input
     done
     cluster munge start all
     as alice srun --quiet -N3 true
@@ -176,10 +166,8 @@ SCRIPT
         >"$BATS_TEST_TMPDIR/heard" &
     wait_until 10 on n1 test -e /run/connected
     cluster crash n2
-    run pgrep -f 'sleep 4326'
-    [ "$status" -ne 0 ]
-    run on n2 true
-    [ "$status" -ne 0 ]
+    fails pgrep -f 'sleep 4326'
+    fails on n2 true
     run cluster crash n2
     [[ $output == *"n2 is down already"* ]]
     wait $!
@@ -192,8 +180,7 @@ SCRIPT
     [ "$(as alice srun --quiet -w n2 hostname)" = n2 ]
     on n1 bash -c 'echo >/dev/tcp/n2/6818'
     on n2 rm /localscratch/kept /var/lib/nodestage/kept /var/log/kept /etc/kept
-    run on n2 test -e /run/lost
-    [ "$status" -ne 0 ]
+    fails on n2 test -e /run/lost
 }
 
 @test "a port that is cut gives no answer to other nodes; all else does, and after mend it does again" {
@@ -201,8 +188,7 @@ SCRIPT
     wait_until 10 connects n2 n1:7070
     cluster cut n1 7070
     # Not refused (1): the time is over (124).
-    run connects n2 n1:7070
-    [ "$status" -eq 124 ]
+    exits 124 connects n2 n1:7070
     connects n2 n1:6818
     connects n1 n1:7070
     connects n1 n2:6818
@@ -219,13 +205,11 @@ SCRIPT
     wait_until 10 on n1 pgrep -x cat
     sum=$(as_alice_on n2 sha256sum slow/large)
     on n1 pgrep -x cat
-    run on n1 ls /home/alice/slow
-    [ "$status" -ne 0 ]
+    fails on n1 ls /home/alice/slow
     slow_unmount n1 /home/alice/slow
     run wait $!
     [ "$(as_alice_on n1 sha256sum slow/large)" = "$sum" ]
-    run on n1 pgrep -x bindfs
-    [ "$status" -ne 0 ]
+    fails on n1 pgrep -x bindfs
 }
 
 @test "restart-slurm changes the process tracker and makes /tmp private" {
@@ -235,8 +219,7 @@ SCRIPT
     # Once in very many runs Slurm ends the first job after such a restart (no node is drained); the next one runs.
     wait_until 20 as alice srun --quiet -N1 -w n1 sh -c '! test -e /tmp/mine && touch /tmp/inner' ||
         { on n1 tail -n 30 /var/log/slurm/slurmd.log && on ctl tail -n 30 /var/log/slurm/slurmctld.log && false; }
-    run on n1 test -e /tmp/inner
-    [ "$status" -ne 0 ]
+    fails on n1 test -e /tmp/inner
     id=$(submit alice -N2 --wrap 'srun sleep 4322')
     wait_until 10 on n2 pgrep -f 'sleep 4322'
     as alice scancel "$id"
@@ -248,8 +231,7 @@ SCRIPT
     on ctl scontrol show config | grep -E 'KillWait *= 7 '
     cluster restart-slurm --no-alloc
     on ctl scontrol show config | grep -E 'KillWait *= 5 '
-    run on ctl grep PrologFlags /etc/slurm/slurm.conf
-    [ "$status" -ne 0 ]
+    fails on ctl grep PrologFlags /etc/slurm/slurm.conf
     as alice srun --quiet -N3 true
 }
 
@@ -267,11 +249,9 @@ SCRIPT
     second exec n1 grep -q :memory:/system.slice/nodestaged.service /var/log/nodestage/nodestaged.log
     second daemon restart n1
     second daemon kill n1
-    run second exec n1 pgrep -f sbin/nodestaged
-    [ "$status" -ne 0 ]
+    fails second exec n1 pgrep -f sbin/nodestaged
     second daemon start n1
-    run second up
-    [ "$status" -ne 0 ]
+    fails second up
     [[ $output == *"already running"* ]]
 }
 
@@ -282,12 +262,10 @@ SCRIPT
     second daemon start all
     second boot n1
     second exec n1 pgrep -f sbin/nodestaged
-    run second exec n1 ls /localscratch/in-memory
-    [ "$status" -ne 0 ]
+    fails second exec n1 ls /localscratch/in-memory
     second crash n1
     second boot n1 --no-daemon
-    run second exec n1 pgrep -f sbin/nodestaged
-    [ "$status" -ne 0 ]
+    fails second exec n1 pgrep -f sbin/nodestaged
     run second boot n1
     [[ $output == *"n1 is up already"* ]]
     second wait-idle 30
@@ -295,8 +273,7 @@ SCRIPT
 
 @test "a daemon that does not come up is reported, with its log" {
     second exec n1 -- sh -c 'printf "#!/bin/sh\necho broken; exit 1\n" >/usr/sbin/nodestaged'
-    run second daemon start n1
-    [ "$status" -ne 0 ]
+    fails second daemon start n1
     [[ $output == *broken* ]]
 }
 
@@ -306,8 +283,7 @@ SCRIPT
     for pid in $(cat "$group"/{cgroup.procs,*/cgroup.procs,*/*/cgroup.procs,*/*/*/cgroup.procs} | sort -u); do
         kill -KILL "$pid" || true
     done
-    run second exec n1 true
-    [ "$status" -ne 0 ]
+    fails second exec n1 true
     second up --nodes=1
     second exec ctl --user=carol srun --quiet true
     # Nor does a crashed host that was not booted leave anything.
@@ -325,12 +301,10 @@ SCRIPT
     wait_until 10 on n3 pgrep -f 'sleep 4323'
     # One that left the cgroup is found by its namespaces.
     nsenter -t "$(cat "$(cluster dir)/hosts/n2/pid")" --mount --net sleep 4325 3>&- &
-    run cluster leftovers
-    [ "$status" -ne 0 ]
+    fails cluster leftovers
     cluster down
     cluster leftovers
-    run pgrep -f 'sleep 432[1-5]'
-    [ "$status" -ne 0 ]
+    fails pgrep -f 'sleep 432[1-5]'
     diff "$BATS_FILE_TMPDIR/before" <(machine_state)
 }
 
@@ -339,16 +313,14 @@ SCRIPT
     mkdir -p "$root"/{proc,sys,dev,run,tmp,etc}
     for dir in bin lib lib64; do ln -s "usr/$dir" "$root/$dir"; done
     findmnt --list --noheadings --output TARGET | sort >"$BATS_TEST_TMPDIR/mounts"
-    run "$IN_ROOT" "$root" /usr:/usr -- sh -c 'setsid sleep 4326 & echo $$; ls /home; grep -c " /home" /proc/self/mountinfo; exit 7'
-    [ "$status" -eq 7 ]
+    exits 7 "$IN_ROOT" "$root" /usr:/usr -- sh -c 'setsid sleep 4326 & echo $$; ls /home; grep -c " /home" /proc/self/mountinfo; exit 7'
     [[ $output == "1"* && $output == *$'\n0' ]]
     # A signal ends it, too.
     "$IN_ROOT" "$root" /usr:/usr -- sleep 4327 3>&- &
     wait_until 10 pgrep -x -f 'sleep 4327'
     kill -TERM $!
     wait $! || [ "$?" -eq 130 ]
-    run pgrep -f 'sleep 432[67]'
-    [ "$status" -ne 0 ]
+    fails pgrep -f 'sleep 432[67]'
     findmnt --list --noheadings --output TARGET | sort | diff "$BATS_TEST_TMPDIR/mounts" -
     [ -z "$(find /sys/fs/cgroup -type d -name "nodestage-root-$!")" ]
 }

@@ -70,6 +70,11 @@ module() {
 MODULES'
 }
 
+# Every test leaves idle and clean nodes.
+teardown() {
+    [[ -z ${BATS_TEST_COMPLETED:-} ]] || assert_idle_clean 60
+}
+
 setup() {
     SUBMIT_ENV=()
 }
@@ -91,7 +96,7 @@ configure() {
 check_job() {
     local old=$1 packages=$2 nodes=${NODES:-1}
     shift 2
-    sbatch_wait --limit=180 -N"$nodes" "$@" <<SCRIPT
+    sbatch_ends COMPLETED --limit=180 -N"$nodes" "$@" <<SCRIPT
 #!/bin/bash
 old=~/'$old'
 [ ! -e "\$old" ] || mv "\$old" "\$old.away"
@@ -102,7 +107,6 @@ LIGHT= srun -N$nodes -n$nodes python /project/check_venv.py "\$old" $packages
 deactivate && echo "deactivated: \${VIRTUAL_ENV-unset}"
 [ ! -e "\$old.away" ] || mv "\$old.away" "\$old"
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     [[ $OUTPUT != *wrong:* ]]
     [ "$(grep -c "^checked: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = $((1 + nodes)) ]
     [ "$(grep -c "^activated: /localscratch/alice.$JOBID.0/${PLACE:-env}\$" <<<"$OUTPUT")" = 1 ]
@@ -131,14 +135,12 @@ failed_job() {
 @test "a virtual environment with numpy, on every node, with the original moved away" {
     NODES=2 check_job envs/plain numpy --stage-venv=envs/plain
     has "$OUTPUT" "plain (venv) -> /localscratch/alice.$JOBID.0/env: "
-    assert_idle_clean 60
 }
 
 @test "--copies, --system-site-packages, virtualenv" {
     check_job envs/copies '' --stage-venv=envs/copies
     check_job envs/system '' --stage-venv=envs/system
     check_job envs/virtualenv '' --stage-venv=envs/virtualenv
-    assert_idle_clean 60
 }
 
 @test "blanks and other letters in the path, and paths beyond what a #! line can hold" {
@@ -147,14 +149,12 @@ failed_job() {
     check_job "$(as alice cat long)" '' --stage-venv="$(as alice cat long)"
     long=$(printf '%0200d' 0)/env
     PLACE=$long light_job envs/copies '' --stage-venv=envs/copies:"$long"
-    assert_idle_clean 60
 }
 
 @test "archives: a tar of the directory, a tar and a zip of what is in it" {
     NODES=2 light_job envs/plain numpy --stage-venv=plain.tar.gz
     check_job envs/copies '' --stage-venv=small.tar.gz
     check_job envs/copies '' --stage-venv=small.zip
-    assert_idle_clean 60
 }
 
 @test "requirements.txt is built on every node, offline" {
@@ -174,7 +174,6 @@ failed_job() {
     configure 'find_links = ["/home/alice/wheels"]'
     NODES=2 light_job nothing '' --stage-venv=shout.txt
     configure
-    assert_idle_clean 60
 }
 
 @test "requirements with hashes; empty ones; what pip has said stays in a log" {
@@ -182,10 +181,8 @@ failed_job() {
     as alice sh -c "echo 'shout==1.0 --hash=sha256:$hash' >hashes.txt; echo 'shout==1.0 --hash=sha256:${hash/[0-9]/x}' | tr x f >wrong.txt; : >empty.txt"
     light_job nothing '' --stage-venv=hashes.txt,wheels=wheels
     failed_job 'the environment could not be built: pip exited with code 1' 'HASH' -- --stage-venv=wrong.txt,wheels=wheels
-    sbatch_wait --stage-venv=empty.txt --wrap 'python -c "import sys; print(sys.prefix)"; ls $SLURM_TMPDIR | xargs; test -e $SLURM_TMPDIR/env.log && echo logged'
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    sbatch_ends COMPLETED --stage-venv=empty.txt --wrap 'python -c "import sys; print(sys.prefix)"; ls $SLURM_TMPDIR | xargs; test -e $SLURM_TMPDIR/env.log && echo logged'
     has "$OUTPUT" $'\n'"/localscratch/alice.$JOBID.0/env" $'\nenv env.log\nlogged'
-    assert_idle_clean 60
 }
 
 @test "requirements that cannot be met: pip's reason, where it looked, and what to do" {
@@ -197,15 +194,13 @@ failed_job() {
     failed_job "'-e .' is not a wheel" wheels-only -- --stage-venv=editable.txt
     failed_job 'has no /opt/no/such/python' -- --stage-venv=none.txt,python=/opt/no/such/python
     # What is optional is left out, and its log stays.
-    sbatch_wait --stage-venv=none.txt,wheels=wheels,optional --wrap 'echo "venv: ${NODESTAGE_VENV-none} ${VIRTUAL_ENV-none}"; grep -c nosuchpackage $SLURM_TMPDIR/env.log'
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
+    sbatch_ends COMPLETED --stage-venv=none.txt,wheels=wheels,optional --wrap 'echo "venv: ${NODESTAGE_VENV-none} ${VIRTUAL_ENV-none}"; grep -c nosuchpackage $SLURM_TMPDIR/env.log'
     has "$OUTPUT" 'venv: none none' 'not staged (optional, the job goes on)'
     configure 'build = "off"'
     failed_job 'this site builds no environments' -- --stage-venv=none.txt
     configure 'limit = 1'
     failed_job 'was not built within 1.0 s' -- --stage-venv=requirements.txt,wheels=wheels
     configure
-    assert_idle_clean 60
 }
 
 @test "wheels alone, in whatever way the file names sources" {
@@ -215,7 +210,6 @@ failed_job() {
         printf "%s\n" "# coding: utf-7" "+AC0-e /home/alice/src" >by_coding.txt'
     failed_job "'shout @ file:///home/alice/src' is not a wheel" -- --stage-venv=by_constraint.txt,wheels=wheels
     failed_job 'pip exited with code' 'One of the requirements is not a wheel' wheels-only -- --stage-venv=by_coding.txt,wheels=wheels
-    assert_idle_clean 60
 }
 
 @test "source distributions where the site allows them: what they write outside is lost" {
@@ -231,13 +225,12 @@ failed_job() {
     else
         echo "# not tested: no Landlock in this kernel" >&3
     fi
-    assert_idle_clean 60
 }
 
 @test "modules: one that the build loads, and one that the script loads" {
     configure 'module_init = "/project/modules.sh"'
     light_job nothing '' --stage-venv=shout.txt,wheels=wheels,module=real/3
-    sbatch_wait --stage-venv=shout.txt,wheels=wheels,module=real/3 <<'SCRIPT'
+    sbatch_ends COMPLETED --stage-venv=shout.txt,wheels=wheels,module=real/3 <<'SCRIPT'
 #!/bin/bash
 grep '^home' $NODESTAGE_VENV/pyvenv.cfg
 . /project/modules.sh
@@ -247,17 +240,15 @@ source $NODESTAGE_VENV/bin/activate
 python3 -c 'import sys; print("again:", sys.prefix)'
 srun python3 -c 'import sys; print("in a step:", sys.prefix)'
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     has "$OUTPUT" 'after a `module load`: source $NODESTAGE_VENV/bin/activate' \
         'home = /project/real/bin' $'\nthe python of a module\n' "again: /localscratch/alice.$JOBID.0/env" \
         "in a step: /localscratch/alice.$JOBID.0/env"
     failed_job 'no module none/1' 'module load' -- --stage-venv=shout.txt,module=none/1
     configure
-    assert_idle_clean 60
 }
 
 @test "nothing opens the old path" {
-    sbatch_wait --limit=120 -w n1 --stage-venv=envs/plain <<'SCRIPT'
+    sbatch_ends COMPLETED --limit=120 -w n1 --stage-venv=envs/plain <<'SCRIPT'
 #!/bin/bash
 strace -f -qq -e trace=%file -o trace.txt bash -c '
     python -c "import numpy, shout; numpy.linalg.inv(numpy.eye(3))"
@@ -266,10 +257,8 @@ grep -c "$NODESTAGE_VENV/lib/python.*numpy/__init__" trace.txt | sed 's/^/seen: 
 grep -c envs/plain trace.txt | sed 's/^/old: /'
 grep -cE 'O_(WRONLY|RDWR).*\.pyc' trace.txt | sed 's/^/compiled: /'
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     has "$OUTPUT" $'\nold: 0' $'\ncompiled: 0'
     [[ $OUTPUT == *$'\nseen: '[1-9]* ]]
-    assert_idle_clean 60
 }
 
 @test "salloc's interactive step, srun, a job that a staged job submits" {
@@ -279,22 +268,19 @@ SCRIPT
     [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
     run as alice env PYTHONHOME=/nowhere srun -N2 --stage-venv=tiny.tar.gz bash -c "$show"
     [ "$(grep -cE '^at: (/localscratch/alice\.[0-9]+\.0/env) \1 unset$' <<<"$output")" = 2 ]
-    sbatch_wait -n1 --stage-venv=tiny.tar.gz <<'SCRIPT'
+    sbatch_ends COMPLETED -n1 --stage-venv=tiny.tar.gz <<'SCRIPT'
 #!/bin/bash
 sbatch --wait -n1 --output=logs/inner --wrap 'echo "inner: ${VIRTUAL_ENV-none} ${NODESTAGE_VENV-none} $PATH"'
 cat logs/inner
 SCRIPT
-    [ "$STATE $EXIT" = "COMPLETED 0" ]
     [[ $OUTPUT == *"inner: none none "* && ! $OUTPUT =~ inner:.*localscratch ]]
-    assert_idle_clean 60
 }
 
 @test "at submit: mistakes, a second environment, an environment that is too long" {
     refused() {
         local part=$1
         shift
-        run as alice sbatch --wrap true "$@"
-        [ "$status" -ne 0 ]
+        fails as alice sbatch --wrap true "$@"
         has "$output" "$part"
     }
     refused 'a job can have one virtual environment' --stage-venv=envs/plain --stage-venv=envs/copies
@@ -302,20 +288,16 @@ SCRIPT
     refused 'cannot hold quotes' "--stage-venv=envs/plain:a'b"
     refused 'below $SLURM_TMPDIR' --stage-venv=envs/plain:../up
     refused 'would both go to $SLURM_TMPDIR/env' --stage-venv=envs/plain --stage-dataset=plain.tar.gz:env/data
-    run as alice env "LD_LIBRARY_PATH=$(printf '/x%.0s' {1..9000})" sbatch --wrap true --stage-venv=requirements.txt
-    [ "$status" -ne 0 ]
+    fails as alice env "LD_LIBRARY_PATH=$(printf '/x%.0s' {1..9000})" sbatch --wrap true --stage-venv=requirements.txt
     has "$output" 'a job can hold at most 16,384' 'LD_LIBRARY_PATH alone has'
-    run as alice sbatch --hold --wrap true --stage-venv=not/yet.txt,wheels=nowhere
-    [ "$status" -eq 0 ]
+    exits 0 as alice sbatch --hold --wrap true --stage-venv=not/yet.txt,wheels=nowhere
     has "$output" '/home/alice/not/yet.txt does not exist yet' '/home/alice/nowhere does not exist yet'
     as alice scancel --me
-    assert_idle_clean 60
 }
 
 @test "an interpreter that the node lacks" {
     as alice bash -ec 'cp -a envs/copies lost; rm lost/bin/python*; ln -s /opt/python/9/bin/python3 lost/bin/python'
     failed_job "was made with /opt/python/9/bin/python3, and node n" "has no such program" -- --stage-venv=lost
-    assert_idle_clean 60
 }
 
 @test "a hostile archive, and one whose pyvenv.cfg points elsewhere" {
@@ -334,32 +316,26 @@ SCRIPT
     fi
     failed_job "entry 'bad/../" -- --stage-venv=out.tar
     as alice cmp rcfile rcfile.before
-    assert_idle_clean 60
 }
 
 @test "an array of ten tasks on two nodes: ten environments, nothing left behind" {
-    sbatch_wait --limit=180 --array=0-9 -n1 --stage-venv=tiny.tar.gz <<'SCRIPT'
+    sbatch_ends COMPLETED --limit=180 --array=0-9 -n1 --stage-venv=tiny.tar.gz <<'SCRIPT'
 #!/bin/bash
 LIGHT= python /project/check_venv.py ~/envs/copies
 SCRIPT
-    [ "$STATE" = COMPLETED ]
     [[ $OUTPUT != *wrong:* ]]
     [ "$(grep -cE '^checked: /localscratch/alice\.[0-9]+\.0/env$' <<<"$OUTPUT")" = 10 ]
     [ "$(grep -E '^checked: ' <<<"$OUTPUT" | sort -u | wc -l)" = 10 ]
-    assert_idle_clean 60
 }
 
 @test "without cgroups, in which all that an environment's programs start is stopped, none is staged; datasets are" {
     for node in n1 n2; do on "$node" sh -c 'printf "[worker]\ncgroup = \"off\"\n" >/etc/nodestage/nodestaged.toml'; done
     cluster daemon restart all
-    sbatch_wait -w n1 --stage-venv=plain.tar.gz --wrap 'echo must not run'
-    [ "$STATE" = FAILED ]
+    sbatch_ends FAILED -w n1 --stage-venv=plain.tar.gz --wrap 'echo must not run'
     has "$OUTPUT" "environments are not staged on n1: its nodestaged has no cgroups (worker.cgroup)"
     [[ $OUTPUT != *"must not run"* ]]
-    sbatch_wait -w n1 --stage-dataset=small.zip --stage-venv=plain.tar.gz,optional --wrap 'ls $NODESTAGE_DATASET/pyvenv.cfg'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED -w n1 --stage-dataset=small.zip --stage-venv=plain.tar.gz,optional --wrap 'ls $NODESTAGE_DATASET/pyvenv.cfg'
     reload_daemons ''
-    assert_idle_clean
 }
 
 @test "a job directory that is mounted noexec: the environment is staged with a note, and doctor warns" {
@@ -372,5 +348,4 @@ SCRIPT
     [ "$STATE" = COMPLETED ]
     has "$OUTPUT" 'mounted noexec: compiled modules and programs of the environment do not work there' $'\nnone runs'
     has "$output" 'job directories are on a file system that is mounted noexec'
-    assert_idle_clean 60
 }

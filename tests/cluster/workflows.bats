@@ -71,9 +71,7 @@ as_snakemake_8() {
 
 @test "Snakemake: each rule has its data, and its result before the job has ended" {
     type -P snakemake >/dev/null || skip "snakemake is not installed (Debian: snakemake)"
-    run as alice sh -c 'cd w && snakemake --profile profile --nocolor'
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice sh -c 'cd w && snakemake --profile profile --nocolor'
     [ "$(as alice sh -c 'cat w/results/?.txt')" = $'1\n2\n3' ]
     run as alice sh -c 'cat w/logs/count-*.out'
     echo "$output"
@@ -85,9 +83,7 @@ as_snakemake_8() {
 @test "Snakemake ends when a job's data cannot be staged, and names the job" {
     type -P snakemake >/dev/null || skip "snakemake is not installed (Debian: snakemake)"
     as alice sh -c 'mkdir -p cut/logs && cp -r w/profile w/Snakefile cut && head -c 5000 w/data.tar >cut/data.tar'
-    run as alice sh -c 'cd cut && timeout 300 snakemake --profile profile --nocolor'
-    echo "$output"
-    [ "$status" = 1 ]
+    exits 1 as alice sh -c 'cd cut && timeout 300 snakemake --profile profile --nocolor'
     [[ $output == *"Error in rule count"* ]]
     run as alice sh -c 'cat cut/logs/count-*.out'
     echo "$output"
@@ -112,15 +108,11 @@ as_snakemake_8() {
 @test "Nextflow: the lines that it writes into a script with the values of the page are accepted, also with a blank in a path" {
     local scratch
     scratch=$(of_page 5 "scratch = '\(.*\)'")
-    run as_nextflow COUNT "$(of_page 5 "clusterOptions = '\(.*data.tar,.*\)'")" "$scratch" \
+    exits 0 as_nextflow COUNT "$(of_page 5 "clusterOptions = '\(.*data.tar,.*\)'")" "$scratch" \
         <<<'pwd | grep "^$SLURM_TMPDIR/nxf" && ls $NODESTAGE_DATASET/c | wc -l >result.txt'
-    echo "$output"
-    [ "$status" = 0 ]
     [ "$(as alice cat w/work/COUNT/result.txt)" = 3 ]
     grep 'n1: data.tar.* -> ' <<<"$output"
-    run as_nextflow TRAIN "$(of_page 5 "clusterOptions = '\(.*my data.*\)'")" "$scratch" <<<'ls $NODESTAGE_DATASET >result.txt'
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as_nextflow TRAIN "$(of_page 5 "clusterOptions = '\(.*my data.*\)'")" "$scratch" <<<'ls $NODESTAGE_DATASET >result.txt'
     [ "$(as alice cat w/work/TRAIN/result.txt)" = $'a\nb\nc' ]
     grep 'n1: my data.tar.* -> ' <<<"$output"
     allow_cache=1 assert_idle_clean 60

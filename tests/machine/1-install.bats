@@ -8,8 +8,7 @@ load machine
 
 @test "before: Slurm works and does not know the options" {
     has "$(as alice 'srun --nodes=2 hostname | sort | xargs')" "n1 n2"
-    run as alice 'srun --stage-dataset=x true'
-    [ "$status" -ne 0 ]
+    fails as alice 'srun --stage-dataset=x true'
     has "$output" "unrecognized option"
 }
 
@@ -58,8 +57,6 @@ doctor_is_content() {
 
 @test "the first job, by the guide's lines" {
     wait_until 60 nodes_idle
-    run as alice "$(admin_block run user 1)"
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice "$(admin_block run user 1)"
     [ "$(grep -c '^hello$' <<<"$output")" = 2 ]
 }

@@ -22,9 +22,7 @@ setup_file() {
 }
 
 @test "an environment built on both nodes from requirements, and active" {
-    run as alice 'PIP_FIND_LINKS=$HOME/wheels srun --nodes=2 --ntasks-per-node=1 --stage-venv=requirements.txt sh -c "which python; python -c \"import shout; print(shout.__file__)\""'
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice 'PIP_FIND_LINKS=$HOME/wheels srun --nodes=2 --ntasks-per-node=1 --stage-venv=requirements.txt sh -c "which python; python -c \"import shout; print(shout.__file__)\""'
     [ "$(grep -cE '^/localscratch/alice\.[0-9]+\.0/env/.*shout' <<<"$output")" = 2 ]
 }
 
@@ -57,8 +55,7 @@ max_rate = 500000" >/etc/nodestage/nodestaged.toml; systemctl reload nodestaged'
     [ "$(awk '$1 == "Uid:" { print $2 }' <<<"$status_of")" = "$(on n1 'id -u alice')" ]
     settings n1 ''
     ended "$JOB" COMPLETED
-    run grep -F 'not in the sandbox' <<<"$(log_of n1)"
-    [ "$status" = 1 ]
+    exits 1 grep -F 'not in the sandbox' <<<"$(log_of n1)"
 }
 
 # Mode 2 and two filters: that of the unit, and its own.
@@ -74,18 +71,14 @@ confined_worker() {
         printf "[Service]\nSystemCallFilter=~landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp\n" >/etc/systemd/system/nodestaged.service.d/site.conf
         systemctl daemon-reload; systemctl restart nodestaged'
     wait_until 30 eval 'log_of n1 | grep -q "workers cannot enter their sandbox: where it writes is not confined: landlock_create_ruleset: .*refused by a filter of system calls"'
-    run on n1 'nodestage doctor'
-    echo "$output"
-    [ "$status" = 1 ]
+    exits 1 on n1 'nodestage doctor'
     has "$output" "problem  workers cannot enter their sandbox" "; its system calls are not filtered: seccomp: Operation not permitted: refused" "SystemCallFilter= of nodestaged.service must allow"
     # It stages all the same, and says so ...
     submit alice '-w n1 --stage-dataset=data.tar:d --wrap="./sums.sh \$SLURM_TMPDIR/d | cmp sums -"'
     ended "$JOB" COMPLETED
     [ "$(on n1 "journalctl --unit=nodestaged --priority=err --output=cat NODESTAGE_JOB=$JOB.0" | grep -c 'not in the sandbox')" -ge 1 ]
     # ... an environment is built ...
-    run as alice 'PIP_FIND_LINKS=$HOME/wheels srun -w n1 --stage-venv=requirements.txt python -c "import shout"'
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 as alice 'PIP_FIND_LINKS=$HOME/wheels srun -w n1 --stage-venv=requirements.txt python -c "import shout"'
     # ... unless the site wants none of it.
     settings n1 '[worker]
 sandbox = "required"'

@@ -129,17 +129,14 @@ while_delivering() {
     # 488 KiB a second, more or less; what was read before the takeover was not read in the moment after it.
     rates=$(output_of "$JOB" | grep -oE ' left, [0-9.]+ [KMG]iB/s' | head -n $((told + 1)))
     [ -n "$rates" ]
-    run grep -vE ' left, [0-9]{3}\.[0-9] KiB/s' <<<"$rates"
-    [ "$status" = 1 ]
+    exits 1 grep -vE ' left, [0-9]{3}\.[0-9] KiB/s' <<<"$rates"
 }
 
 @test "a wrong configuration: given up at once, with the line in the log; doctor says where to look" {
     on n1 'printf "[read]\nmax_rat = 1\n" >/etc/nodestage/nodestaged.toml; systemctl restart nodestaged 2>/dev/null || true'
     has "$(on n1 'systemctl show nodestaged --property=ActiveState,Result,ExecMainStatus,NRestarts' | xargs)" "ActiveState=failed" "ExecMainStatus=78" "NRestarts=0"
     has "$(log_of n1)" "unknown key 'read.max_rat'"
-    run on n1 'nodestage doctor'
-    echo "$output"
-    [ "$status" = 1 ]
+    exits 1 on n1 'nodestage doctor'
     has "$output" "nodestaged does not answer" "status=78" "nodestaged --check"
     on n1 ': >/etc/nodestage/nodestaged.toml; systemctl start nodestaged'
     wait_until 30 daemon_answers
@@ -150,9 +147,7 @@ while_delivering() {
         printf "[Unit]\nStartLimitBurst=4\n[Service]\nExecStart=\nExecStart=/bin/false\n" >/etc/systemd/system/nodestaged.service.d/site.conf
         systemctl daemon-reload; systemctl restart nodestaged' || true
     wait_until 60 eval '[ "$(on n1 "systemctl show nodestaged --property=ActiveState --value")" = failed ]'
-    run on n1 'nodestage doctor'
-    echo "$output"
-    [ "$status" = 1 ]
+    exits 1 on n1 'nodestage doctor'
     has "$output" "nodestaged does not answer" "start limit" "systemctl reset-failed nodestaged"
     on n1 'rm -r /etc/systemd/system/nodestaged.service.d; systemctl daemon-reload; systemctl reset-failed nodestaged; systemctl start nodestaged'
     wait_until 30 daemon_answers
@@ -181,8 +176,7 @@ while_delivering() {
     wait_until 60 has_worker n1 "$JOB" stage
     on n1 'kill $(cat /run/catch.pid) 2>/dev/null; systemctl stop nodestage-workers'
     [ "$(on n1 'systemctl is-active nodestaged nodestage-workers' | sort -u)" = inactive ]
-    run on n1 'pgrep -x nodestage-worke'
-    [ "$status" = 1 ]
+    exits 1 on n1 'pgrep -x nodestage-worke'
     on n1 'systemctl start nodestaged'
     wait_until 30 daemon_answers
     # The worker is gone and its staging begins anew.

@@ -37,9 +37,7 @@ teardown() {
 
 # play PLAYBOOK ARGUMENT...: it succeeds; what it has printed is in `output`.
 play() {
-    run ansible-playbook "$TOP/packaging/ansible/$1.yml" "${@:2}" </dev/null 3>&-
-    echo "$output"
-    [ "$status" = 0 ]
+    exits 0 ansible-playbook "$TOP/packaging/ansible/$1.yml" "${@:2}" </dev/null 3>&-
 }
 
 # newer: the path of the package that is an upgrade.
@@ -119,7 +117,6 @@ play_under_jobs() {
     ended "$JOB" COMPLETED
     have "$(version "$NODESTAGE_DEB")"
     all_is_clean
-    run on ctl "grep -iE 'drain' /var/log/slurm/slurmctld.log"
-    [ "$status" = 1 ]
+    exits 1 on ctl "grep -iE 'drain' /var/log/slurm/slurmctld.log"
     for node in n1 n2; do settings "$node" ''; done
 }

@@ -145,14 +145,11 @@ confined_relay() {
 @test "AppArmor is on, and has denied nodestage nothing" {
     for host in ctl n1 n2; do
         on "$host" 'aa-status --enabled && [ "$(aa-status --profiled)" -gt 0 ]'
-        run on "$host" 'journalctl --boot --dmesg --no-pager | grep -iE "apparmor=\"(DENIED|ALLOWED)\".*nodestage"'
-        echo "$output"
-        [ "$status" = 1 ]
+        exits 1 on "$host" 'journalctl --boot --dmesg --no-pager | grep -iE "apparmor=\"(DENIED|ALLOWED)\".*nodestage"'
     done
     for node in n1 n2; do
         has "$(on "$node" 'systemctl is-active nodestaged nodestage-workers' | xargs)" "active active"
         wait_until 60 eval "on $node 'nodestage doctor' | grep -q 'problems: 0'"
     done
-    run on ctl "grep -iE 'drain' /var/log/slurm/slurmctld.log"
-    [ "$status" = 1 ]
+    exits 1 on ctl "grep -iE 'drain' /var/log/slurm/slurmctld.log"
 }

@@ -91,17 +91,9 @@ package() {
     echo "$BATS_FILE_TMPDIR"/packages/*-"${1:-1}"+slurm*.deb
 }
 
-# succeeds COMMAND...; fails_with TEXT COMMAND...: of the play's messages, in one line. Both print what it has printed.
-succeeds() {
-    run "$@"
-    echo "$output"
-    [ "$status" -eq 0 ]
-}
-
+# fails_with TEXT COMMAND...: of the play's messages, in one line.
 fails_with() {
-    run "${@:2}"
-    echo "$output"
-    [ "$status" -ne 0 ]
+    fails "${@:2}"
     has "$output" "$1"
     # The host is told to nobody as a Python object alone.
     [[ $output != *"An exception occurred"* && $output != *"AnsibleUndefined"* ]]
@@ -147,13 +139,13 @@ list_files() {
 }
 
 @test "--check on a host without nodestage shows what would change and changes nothing" {
-    succeeds install n1 --check
+    exits 0 install n1 --check
     [ "$(changed n1)" -gt 0 ]
     list_files n1 | diff "$BATS_FILE_TMPDIR/n1.before" -
 }
 
 @test "installed: the daemon on compute nodes, the options everywhere, one uid, a job stages" {
-    succeeds install all -e nodestage_serial=100%
+    exits 0 install all -e nodestage_serial=100%
     for host in n1 n2 ctl; do
         [[ $(installed "$host") == 0.*-1+slurm"$(slurm_release)" ]]
         [ "$(on "$host" id -u nodestage)" = 950 ]
@@ -163,17 +155,15 @@ list_files() {
         on "$host" systemctl is-enabled nodestaged
         on "$host" grep -x 'max_jobs = 3' /etc/nodestage/nodestaged.toml
     done
-    run on ctl systemctl is-active nodestaged
-    [ "$status" -ne 0 ]
+    fails on ctl systemctl is-active nodestaged
     as alice sbatch --help | grep -q -- --stage-dataset
     as alice sh -c 'mkdir data && head -c 3M /dev/urandom >data/a && tar cf data.tar data && sha256sum <data/a >sum'
-    sbatch_wait --nodes=2 --stage-dataset=data.tar --wrap 'srun sh -c "sha256sum <\$NODESTAGE_DATASET/data/a"'
-    [ "$STATE" = COMPLETED ]
+    sbatch_ends COMPLETED --nodes=2 --stage-dataset=data.tar --wrap 'srun sh -c "sha256sum <\$NODESTAGE_DATASET/data/a"'
     [ "$(grep -cFx -- "$(as alice cat sum)" <<<"$OUTPUT")" = 2 ]
 }
 
 @test "a second run changes nothing" {
-    succeeds install n1,ctl
+    exits 0 install n1,ctl
     for host in n1 ctl; do [ "$(changed "$host")" = 0 ]; done
 }
 
@@ -208,7 +198,7 @@ list_files() {
     settings '  staging: {max_jobs: 5}
   cache: {never: [/project/secret]}
   peer: {addresses: {n1: 10.213.0.1, n2: [10.213.0.2]}}'
-    succeeds install n1 -e '{nodestage_plugin_arguments: {progress: 20}}'
+    exits 0 install n1 -e '{nodestage_plugin_arguments: {progress: 20}}'
     [ "$(daemon_pid n1)" = "$pid" ]
     wait_until 30 reloaded n1 "$count"
     on n1 grep -x 'required spank_nodestage.so progress=20' /etc/slurm/plugstack.conf.d/nodestage.conf
@@ -228,7 +218,7 @@ SCRIPT
         before+=("$(daemon_pid "$node") $(on "$node" pgrep -xo nodestage-worke)")
     done
     wait_until 60 job_is "$runs" RUNNING
-    succeeds play site -e nodestage_install=source -e nodestage_build_release=2 -e nodestage_serial=1
+    exits 0 play site -e nodestage_install=source -e nodestage_build_release=2 -e nodestage_serial=1
     # One batch after the other.
     [ "$(grep -c '^PLAY \[Compute nodes\]' <<<"$output")" = 2 ]
     for host in n1 n2 ctl; do [[ $(installed "$host") == 0.*-2+slurm* ]]; done
@@ -252,7 +242,7 @@ SCRIPT
     settings '  daemon: {state_dir: /var/lib/nodestage/state}'
     fails_with "needs nodestage_rollback" install n1
     [[ $(installed n1) == 0.*-2+slurm* ]]
-    succeeds install n1 -e nodestage_rollback=true
+    exits 0 install n1 -e nodestage_rollback=true
     [[ $(installed n1) == 0.*-1+slurm* ]]
     has "$output" "RUNNING HANDLER [nodestage : Restart nodestaged]"
     on n1 test -d /var/lib/nodestage/state/jobs
@@ -277,7 +267,7 @@ SCRIPT
         rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*
         echo "deb [trusted=yes] file:/var/repository ./" >/etc/apt/sources.list'
     version=$(dpkg-deb -f "$(package 1)" Version)
-    succeeds play site --limit ctl -e nodestage_package="slurm-spank-nodestage=$version" -e nodestage_rollback=true
+    exits 0 play site --limit ctl -e nodestage_package="slurm-spank-nodestage=$version" -e nodestage_rollback=true
     [ "$(installed ctl)" = "$version" ]
     fails_with "slurm-spank-nodestage=9 could not be installed" play site --limit ctl -e nodestage_package=slurm-spank-nodestage=9
 }
@@ -301,13 +291,13 @@ SCRIPT
     fails_with "n1 keeps results or jobs that the removal would delete: /localscratch/.nodestage/hold/" play remove --limit n1 \
         -e nodestage_daemon=false
     on n1 grep -rqx precious /localscratch/.nodestage/hold
-    succeeds install n1
+    exits 0 install n1
     [[ $(installed n1) == 0.*-1+slurm* ]]
     on n1 nodestage held | grep -q alice
 }
 
 @test "removed: nothing is left but the system user, and Slurm works" {
-    succeeds play remove -e nodestage_discard_results=true -e nodestage_serial=100%
+    exits 0 play remove -e nodestage_discard_results=true -e nodestage_serial=100%
     on ctl rm -rf /var/repository
     for host in n1 ctl; do
         # The repository of the test above.
@@ -316,13 +306,11 @@ SCRIPT
         [ -z "$output" ]
         on "$host" id -u nodestage
     done
-    sbatch_wait --nodes=2 --wrap 'srun hostname'
-    [ "$STATE" = COMPLETED ]
-    run as alice sbatch --stage-dataset=x --wrap true
-    [ "$status" -ne 0 ]
+    sbatch_ends COMPLETED --nodes=2 --wrap 'srun hostname'
+    fails as alice sbatch --stage-dataset=x --wrap true
 }
 
 @test "a second removal changes nothing" {
-    succeeds play remove --limit n1,ctl
+    exits 0 play remove --limit n1,ctl
     for host in n1 ctl; do [ "$(changed "$host")" = 0 ]; done
 }

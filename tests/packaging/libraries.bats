@@ -6,6 +6,8 @@
 
 # shellcheck disable=SC2016
 
+load packages
+
 TOP=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 
 # configure ARGUMENT...: a configuration that ends with the libraries.
@@ -98,7 +100,6 @@ minimum_versions() {
     known=$(awk 'BEGIN { RS = "\047" } /bookworm-gcc-11/' "$TOP/scripts/platforms.bash" | awk 'NF { print $1 }' | sort)
     [ "$(wc -l <<<"$known")" = 9 ]
     diff <(echo "$known") <(sed -nE 's/^\| `([a-z][a-z0-9-]*)` \|.*/\1/p' "$TOP/docs/building.md" | sort)
-    run "$TOP/scripts/test" --platforms=no-such-platform
-    [ "$status" != 0 ]
+    fails "$TOP/scripts/test" --platforms=no-such-platform
     [[ $output == *"no platform is called 'no-such-platform' (known: $(awk '{ printf "%s%s", sep, $1; sep = " " }' <<<"$(awk 'BEGIN { RS = "\047" } /bookworm-gcc-11/' "$TOP/scripts/platforms.bash" | awk NF)"))"* ]]
 }

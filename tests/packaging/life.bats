@@ -38,9 +38,7 @@ setup() {
 }
 
 @test "before: Slurm's commands do not know the options" {
-    run knows_options
-    echo "$output"
-    [ "$status" -eq 1 ]
+    exits 1 knows_options
 }
 
 @test "install: the options are there; the user is made; nothing is started" {
@@ -81,12 +79,9 @@ setup() {
     mkdir -p "$ROOT"/localscratch/.nodestage/hold/1.0/results "$ROOT/var/lib/nodestage/jobs"
     echo precious >"$ROOT/localscratch/.nodestage/hold/1.0/results/a"
     echo '{}' >"$ROOT/var/lib/nodestage/jobs/1.0.json"
-    run inside dpkg -r slurm-spank-nodestage
-    [ "$status" -eq 0 ]
+    exits 0 inside dpkg -r slurm-spank-nodestage
     [[ $output == *"results that could not be delivered"* ]]
-    run knows_options
-    echo "$output"
-    [ "$status" -eq 1 ]
+    exits 1 knows_options
     grep -q '^max_jobs = 7' "$TOML"
     grep -q ' progress=20$' "$LINE.removed"
     [ -e "$ROOT/var/lib/nodestage/jobs/1.0.json" ]
@@ -114,8 +109,6 @@ setup() {
     list_files | diff "$BATS_FILE_TMPDIR/before" - | tee "$BATS_TEST_TMPDIR/left"
     [ ! -s "$BATS_TEST_TMPDIR/left" ]
     [ "$(diff "$BATS_FILE_TMPDIR/passwd" "$ROOT/etc/passwd" | grep -c '^[<>]')" = 2 ]  # nodestage, nodestage-keeper
-    run inside dpkg -s slurm-spank-nodestage
-    [ "$status" -ne 0 ]
-    run knows_options
-    [ "$status" -eq 1 ]
+    fails inside dpkg -s slurm-spank-nodestage
+    exits 1 knows_options
 }

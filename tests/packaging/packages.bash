@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # For the bats files here: `load packages`.
 
+# shellcheck source=tests/texts.bash
+. "$BATS_TEST_DIRNAME/../texts.bash"
+
 # make_package DEB|RPM: into the suite's directory.
 make_package() {
     cpack --config "$NODESTAGE_BUILD/CPackConfig.cmake" -G "$1" -B "$BATS_FILE_TMPDIR/$1" >"$BATS_FILE_TMPDIR/$1.log" 2>&1 ||

@@ -3,6 +3,8 @@
 # Goal: the recipes for Spack and EasyBuild fit the sources, and the lists in the Ansible role fit each other and the
 # sources. Nothing is built or installed.
 
+load packages
+
 readonly TOP=$BATS_TEST_DIRNAME/../.. ROLE=packaging/ansible/roles/nodestage
 
 # copy: of the files that the checks read, to break them.
@@ -21,16 +23,12 @@ finds() {
     cp "$COPY/$2" "$BATS_TEST_TMPDIR/before"
     sed -i -E "$3" "$COPY/$2"
     ! cmp -s "$COPY/$2" "$BATS_TEST_TMPDIR/before"
-    run python3 "$COPY/tests/packaging/recipes.py"
-    echo "$output"
-    [ "$status" -eq 1 ]
+    exits 1 python3 "$COPY/tests/packaging/recipes.py"
     [[ $output == *"$1"* ]]
 }
 
 @test "the recipes fit the sources" {
-    run python3 "$TOP/tests/packaging/recipes.py"
-    echo "$output"
-    [ "$status" -eq 0 ]
+    exits 0 python3 "$TOP/tests/packaging/recipes.py"
 }
 
 @test "a recipe that does not fit is found" {

@@ -166,9 +166,7 @@ field() {
 
 @test "install: the options are there; the user is made; nothing is started" {
     [ -n "$ROOT" ]
-    run rpm_in -U "$(package rpm)"
-    echo "$output"
-    [ "$status" -eq 0 ]
+    exits 0 rpm_in -U "$(package rpm)"
     # No scriptlet complains.
     [ -z "$(grep -v '^Creating' <<<"$output")" ]
     knows_options
@@ -207,13 +205,9 @@ field() {
     mkdir -p "$ROOT"/localscratch/.nodestage/hold/1.0/results "$ROOT/var/lib/nodestage/jobs"
     echo precious >"$ROOT/localscratch/.nodestage/hold/1.0/results/a"
     echo '{}' >"$ROOT/var/lib/nodestage/jobs/1.0.json"
-    run rpm_in -e slurm-spank-nodestage
-    echo "$output"
-    [ "$status" -eq 0 ]
+    exits 0 rpm_in -e slurm-spank-nodestage
     [[ $output == *"results that could not be delivered"* && $output != *scriptlet* ]]
-    run knows_options
-    echo "$output"
-    [ "$status" -eq 1 ]
+    exits 1 knows_options
     grep -q '^max_jobs = 7' "$TOML.rpmsave"
     grep -q ' progress=20$' "$LINE.rpmsave"
     [ ! -e "$LINE" ]
@@ -247,13 +241,10 @@ field() {
     rpm_in -i "$(built 2)"
     knows_options
     asked >/dev/null
-    run rpm_in -e slurm-spank-nodestage
-    echo "$output"
-    [ "$status" -eq 0 ]
+    exits 0 rpm_in -e slurm-spank-nodestage
     [[ $output != *warning* ]]
     asked >/dev/null
-    run knows_options
-    [ "$status" -eq 1 ]
+    exits 1 knows_options
     # Debian's Slurm has this directory, of which rpm knows nothing.
     mkdir -p "$ROOT/etc/slurm/plugstack.conf.d"
     [ "$(cat "$ROOT/localscratch/.nodestage/hold/1.0/results/a")" = precious ]

@@ -65,6 +65,14 @@ class Attack {
            fault.find('\n') != std::string::npos;
   }
 
+  // Stages these bytes, which fails with a fault that names the archive and the entry.
+  void check_refused(const std::string& bytes, const std::string& archive,
+                     const std::string& entry) {
+    const std::string fault = stage_bytes(bytes, archive);
+    INFO(fault);
+    CHECK(names(fault, archive, entry));
+  }
+
  private:
   // Everything beside the job directory, with all that a change would show.
   [[nodiscard]] std::map<std::string, std::string> outside() const {
@@ -88,3 +96,9 @@ class Attack {
     return all;
   }
 };
+
+// The same, of a user to whom nothing was done before.
+inline void check_refused(const std::string& bytes, const std::string& archive,
+                          const std::string& entry) {
+  Attack().check_refused(bytes, archive, entry);
+}

@@ -86,7 +86,6 @@ TEST_CASE("zip: a member whose header is elsewhere is a fault") {
   for (const std::uint64_t offset : {std::uint64_t{7}, std::uint64_t{1'000'000'000}}) {
     ZipMember member{"a", "first"};
     member.offset = offset;
-    Attack attack;
-    CHECK(Attack::names(attack.stage_bytes(zip({member}), "bad.zip"), "bad.zip", ""));
+    check_refused(zip({member}), "bad.zip", "");
   }
 }

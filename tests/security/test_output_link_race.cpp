@@ -54,10 +54,8 @@ bool has_text(const fs::path& root, const std::string& text) {
 TEST_CASE("whatever is exchanged under a link of an output, nothing from outside is delivered") {
   StageOutJob job;
   const fs::path outside = job.target.parent_path() / "outside";
-  write_file(outside / "file", "secret");
-  write_file(outside / "inner/file", "secret");
-  write_file(job.directory / "way/file", "own");
-  write_file(job.directory / "way/inner/file", "own");
+  write_files(outside, {{"file", "secret"}, {"inner/file", "secret"}});
+  write_files(job.directory, {{"way/file", "own"}, {"way/inner/file", "own"}});
   fs::create_symlink(outside, job.directory / "swap");
   fs::create_directory(job.directory / "r");
   for (const char* to : {"way", "way/file", "way/inner", "way/inner/file"}) {

@@ -9,37 +9,29 @@ TEST_CASE("tar: a name with '..' is refused and named") {
   for (const std::string name : {"../escaped", "../../../../data/victim/file", "a/../../escaped",
                                  "../../../../../../../../tmp/escaped", "/../escaped", ".."}) {
     CAPTURE(name);
-    Attack attack;
-    CHECK(Attack::names(
-        attack.stage_bytes(tar({{"good", '0', "", "x"}, {name, '0', "", "evil"}}), "evil.tar"),
-        "evil.tar", "entry '" + name + "'"));
+    check_refused(tar({{"good", '0', "", "x"}, {name, '0', "", "evil"}}), "evil.tar",
+                  "entry '" + name + "'");
   }
 }
 
 TEST_CASE("tar: so is one that is put together from prefix and name") {
-  Attack attack;
   TarHeader header{"escaped", '0', "", "evil"};
   header.prefix = "a/../../..";
-  CHECK(Attack::names(attack.stage_bytes(tar({header}), "evil.tar"), "evil.tar",
-                      "entry 'a/../../../escaped'"));
+  check_refused(tar({header}), "evil.tar", "entry 'a/../../../escaped'");
 }
 
 TEST_CASE("tar: so is one that comes as a GNU long name or a pax path") {
   for (const TarHeader& first :
        {gnu_long('L', "../../escaped"), pax({{"path", "../../escaped"}})}) {
-    Attack attack;
-    CHECK(Attack::names(attack.stage_bytes(tar({first, {"harmless", '0', "", "evil"}}), "evil.tar"),
-                        "evil.tar", "entry '../../escaped'"));
+    check_refused(tar({first, {"harmless", '0', "", "evil"}}), "evil.tar", "entry '../../escaped'");
   }
 }
 
 TEST_CASE("tar: so is a directory, a link, a FIFO or a hard link of such a name") {
   for (const char type : {'1', '2', '5', '6'}) {
     CAPTURE(type);
-    Attack attack;
-    CHECK(Attack::names(
-        attack.stage_bytes(tar({{"good", '0', "", "x"}, {"../escaped", type, "good"}}), "evil.tar"),
-        "evil.tar", "entry '../escaped'"));
+    check_refused(tar({{"good", '0', "", "x"}, {"../escaped", type, "good"}}), "evil.tar",
+                  "entry '../escaped'");
   }
 }
 

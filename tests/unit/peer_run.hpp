@@ -44,6 +44,23 @@ inline std::string frame(const std::string& credential) {
   return "NSP1" + length.data() + credential;
 }
 
+// What a peer asks waits here until it is opened.
+class Gate {
+ public:
+  template <typename Answer>
+  auto before(Answer answer) {
+    return [gate = gate_, answer](const std::string& text) {
+      gate.wait();
+      return answer(text);
+    };
+  }
+  void open() { opened_.set_value(); }
+
+ private:
+  std::promise<void> opened_;
+  std::shared_future<void> gate_ = opened_.get_future();
+};
+
 class PeerRun {
  public:
   explicit PeerRun(nodestage::PeerSettings settings = {},

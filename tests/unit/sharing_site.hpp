@@ -129,6 +129,20 @@ struct SharingSite : JobSite {
     REQUIRE(workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
     end_stage(job);
   }
+  // A job that shares one item stages it; then it is over, too.
+  void stage(std::uint32_t job, const std::string& key = k_a) {
+    ask(job, {{key, "data"}});
+    finish(job);
+  }
+  void stage_and_end(std::uint32_t job, const std::string& key = k_a) {
+    stage(job, key);
+    over(job);
+  }
+  // What a further job with that item is to do.
+  ShareRole role_asked(std::uint32_t job, const std::string& key = k_a) {
+    ask(job, {{key, "data"}});
+    return role_of(job);
+  }
   // The job may run while its second item, which is async, is still staged. The worker's records.
   std::vector<ItemRecord> stage_all_but_late(std::uint32_t job) {
     ask(job, {{k_a, "data"}, {k_b, "late"}});

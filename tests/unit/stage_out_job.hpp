@@ -110,7 +110,8 @@ inline std::vector<std::string> names_in(const fs::path& directory) {
 
 class StageOutJob {
  public:
-  StageOutJob() {
+  // With these files in its directory.
+  explicit StageOutJob(FileTexts files = {}) {
     for (const int fd : k_taken) {
       if (fcntl(fd, F_GETFD) < 0) reserve(fd);
     }
@@ -122,6 +123,7 @@ class StageOutJob {
     order.directory = directory;
     order.outcome = nodestage::JobOutcome::success;
     rules.young = nodestage::SettleRules::Time(0);
+    write_files(directory, files);
   }
 
   nodestage::OutputItem& ask(const std::string& source, const std::string& to) {
@@ -130,6 +132,13 @@ class StageOutJob {
     item.target = to.starts_with('/') ? to : (target / to).string();
     request.outputs.push_back(item);
     return request.outputs.back();
+  }
+
+  // Asks for one output more, and delivers all. Returns the target.
+  fs::path deliver(const std::string& source, const std::string& to) {
+    ask(source, to);
+    REQUIRE(run() == 0);
+    return target / to;
   }
 
   // The exit code; `status` then holds what the daemon would read.
@@ -200,7 +209,7 @@ class StageOutJob {
 // While the job runs. Nothing waits: wait() is called instead.
 class PushJob : public StageOutJob {
  public:
-  PushJob() {
+  explicit PushJob(FileTexts files = {}) : StageOutJob(files) {
     order.task = nodestage::WorkerTask::push;
     order.outcome = nodestage::JobOutcome::unknown;
     order.keeps_list = true;

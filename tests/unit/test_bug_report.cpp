@@ -67,14 +67,10 @@ TEST_CASE("settings: what can name nothing of a site") {
       "leave_free = \"1GiB\"\n[credit]\nenabled = true\n[venv]\nfind_links = [\"/project/p\"]\n"
       "[peer]\nuser = \"genome\"\naddresses = { n1 = \"10.0.0.1\" }\nSecret = 1\n");
   CHECK(has(text, "tmpdir.path = /scratch/%u\n"));  // the redactor replaces it
-  CHECK(has(text, "tmpdir.create = \"always\"\n"));
-  CHECK(has(text, "staging.max_jobs = 2\n"));
-  CHECK(has(text, "staging.leave_free = \"1GiB\"\n"));
-  CHECK(has(text, "credit.enabled = true\n"));
-  CHECK(has(text, "venv.find_links = (a list of 1)\n"));
-  CHECK(has(text, "peer.user = (a text)\n"));
-  CHECK(has(text, "peer.addresses = (a table of 1)\n"));
-  CHECK(has(text, "peer.(a key) = 1\n"));
+  check_has(text, {"tmpdir.create = \"always\"\n", "staging.max_jobs = 2\n",
+                   "staging.leave_free = \"1GiB\"\n", "credit.enabled = true\n",
+                   "venv.find_links = (a list of 1)\n", "peer.user = (a text)\n",
+                   "peer.addresses = (a table of 1)\n", "peer.(a key) = 1\n"});
   CHECK(settings_text("") == "(all defaults)\n");
   CHECK(settings_text("/project/p") == "(not TOML)\n");
 }

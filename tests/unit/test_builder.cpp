@@ -74,8 +74,7 @@ TEST_CASE("builder: exit codes, environment, directory, log") {
   }) == 0);
   CHECK(run.log().starts_with("b c\n" + (run.scratch / "job") + "\n"));
   CHECK(has(run.log(), "\n0 1 2 3\n"));  // 3: ls's own
-  CHECK(has(run.log(), "/no/such/program: No such file or directory"));
-  CHECK(has(run.log(), "\nlog\n"));
+  check_has(run.log(), {"/no/such/program: No such file or directory", "\nlog\n"});
   CHECK_FALSE(has(run.log(), "\nout\n"));
 }
 

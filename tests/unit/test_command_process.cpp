@@ -67,8 +67,7 @@ TEST_CASE("a signal reaches all of its group, and nothing else") {
   run.process.signal(SIGUSR1);
   CHECK(run.end() == 9);
   const std::string out = file_text(scratch / "out");
-  CHECK(has(out, "outer"));
-  CHECK(has(out, "inner"));
+  check_has(out, {"outer", "inner"});
 }
 
 TEST_CASE("what it leaves in its group ends with it") {

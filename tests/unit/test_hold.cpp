@@ -148,20 +148,16 @@ TEST_CASE("many reasons are bounded") {
 TEST_CASE("the notice: job, node, cause, how long, and both commands") {
   JobRecord record = held_record(12, 0);
   const std::string text = held_notice(record, {});
-  CHECK(has(text, "nodestage: job 12, node n1\n"));
-  CHECK(has(text, "No space left on device"));
-  CHECK(has(text, "until " + human_date(1'700'000'000 + 30 * 86'400)));
-  CHECK(has(text, "    nodestage recover 12 DIR --node=n1\n"));
-  CHECK(has(text, "    srun -w n1 -N1 -n1 nodestage recover 12 DIR\n"));
-  CHECK(has(text, "tried again"));
+  check_has(text, {"nodestage: job 12, node n1\n", "No space left on device",
+                   "until " + human_date(1'700'000'000 + 30 * 86'400),
+                   "    nodestage recover 12 DIR --node=n1\n",
+                   "    srun -w n1 -N1 -n1 nodestage recover 12 DIR\n", "tried again"});
   CHECK_FALSE(has(text, "SOON"));
   record.hold.warned_at = 1;
   record.hold.retry_at = 0;
   record.begin.restart = 2;
   const std::string warned = held_notice(record, {});
-  CHECK(has(warned, "SOON"));
-  CHECK(has(warned, "No further try"));
-  CHECK(has(warned, "nodestage recover 12.2 DIR"));
+  check_has(warned, {"SOON", "No further try", "nodestage recover 12.2 DIR"});
 }
 
 TEST_CASE("of a job of several nodes, one command recovers all, and each node has its directory") {
@@ -170,9 +166,8 @@ TEST_CASE("of a job of several nodes, one command recovers all, and each node ha
   record.begin.node_count = 3;
   CHECK(recovered_to(record, "/d") == "/d/n1");
   const std::string text = held_notice(record, {});
-  CHECK(has(text, "    nodestage recover 12 DIR --all-nodes\n"));
-  CHECK(has(text, "    srun -w n1 -N1 -n1 nodestage recover 12 DIR\n"));
-  CHECK(has(text, "is copied to DIR/NODE"));
+  check_has(text, {"    nodestage recover 12 DIR --all-nodes\n",
+                   "    srun -w n1 -N1 -n1 nodestage recover 12 DIR\n", "is copied to DIR/NODE"});
   CHECK_FALSE(has(text, "--node="));
 }
 
@@ -189,8 +184,7 @@ TEST_CASE("the notice of a removed directory names who has probably removed it")
   CHECK(has(lost_notice(record, Loss::removed), "a script cleans up too early"));
   record.directory_was_there = true;
   const std::string text = lost_notice(record, Loss::removed);
-  CHECK(has(text, "another\nprogram had made the directory"));
-  CHECK(has(text, "nodestage doctor"));
+  check_has(text, {"another\nprogram had made the directory", "nodestage doctor"});
 }
 
 TEST_CASE("new outputs are refused beyond max_bytes, with the jobs' names and what to do") {
@@ -201,9 +195,8 @@ TEST_CASE("new outputs are refused beyond max_bytes, with the jobs' names and wh
   CHECK(outputs_refusal({first, second}, "n1", settings).empty());
   settings.max_bytes -= 1;
   const std::string text = outputs_refusal({first, second}, "n1", settings);
-  CHECK(has(text, "refused on n1: 5.0 MiB of your earlier results"));
-  CHECK(has(text, "job 12, 13"));
-  CHECK(has(text, "nodestage recover JOBID DIR --node=n1"));
+  check_has(text, {"refused on n1: 5.0 MiB of your earlier results", "job 12, 13",
+                   "nodestage recover JOBID DIR --node=n1"});
   CHECK(outputs_refusal({first}, "n1", settings).empty());
   settings.max_bytes = 0;
   CHECK(outputs_refusal({first, second}, "n1", settings).empty());
@@ -246,8 +239,7 @@ TEST_CASE("new outputs are refused beyond max_jobs, with the names of some") {
   CHECK(outputs_refusal(held, "n1", {}).empty());
   held.push_back({{1000, 0}});
   const std::string text = outputs_refusal(held, "n1", {});
-  CHECK(has(text, "results of 1,000 of your earlier jobs"));
-  CHECK(has(text, "job 1, 2, 3"));
+  check_has(text, {"results of 1,000 of your earlier jobs", "job 1, 2, 3"});
   CHECK(text.size() < 1200);
   Config::Hold settings;
   settings.max_jobs = 0;

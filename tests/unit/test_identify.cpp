@@ -118,62 +118,54 @@ TEST_CASE("identify: all matches of a glob are in the key") {
 }
 
 TEST_CASE("identify: what must not be kept, and why") {
-  OneFile run;
-  std::string why;
-  // Less than 64 MiB would be known by their bytes.
-  SUBCASE("just changed") {
-    run.order.cache_min_age_s = 60;
-    REQUIRE(run.in_data("truncate -s 65M t.tar") == 0);
-    why = "it was changed less than a minute ago";
+  struct Row {
+    const char* what;
+    const char* prepare;  // in the data directory, which is @ in what follows
+    std::function<void(OneFile&)> set;
+    const char* why;
+  };
+  const auto age = [](OneFile& run) { run.order.cache_min_age_s = 60; };
+  const auto never = [](const char* path) {
+    return [path](OneFile& run) { run.order.cache_never = {"/elsewhere", run.data() + path}; };
+  };
+  const auto source = [](const char* name) {
+    return [name](OneFile& run) { run.item().source = run.data() + name; };
+  };
+  const auto destination = [](const std::string& name) {
+    return [name](OneFile& run) { run.item().destination = name; };
+  };
+  const std::vector<Row> rows{
+      // Less than 64 MiB would be known by their bytes.
+      {"just changed", "truncate -s 65M t.tar", age, "it was changed less than a minute ago"},
+      {"an old mtime does not help", "truncate -s 65M t.tar && touch -d 2020-01-01 t.tar", age,
+       "it was changed less than a minute ago"},
+      {"a FIFO", "mkfifo p", source("/p"), "it is not a regular file"},
+      {"no cache", "true", [](OneFile& run) { run.order.cache.clear(); },
+       "this node keeps no shared data"},
+      {"never, by the given path", "true", never(""), "this site keeps nothing from @"},
+      {"never, by the path behind a link",
+       "mkdir secret && mv t.tar secret && ln -s secret/t.tar t.tar", never("/secret/"),
+       "this site keeps nothing from @/secret/"},
+      {"never, and the setting names a link", "ln -s . link", never("/link"),
+       "this site keeps nothing from @/link"},
+      {"does not exist", "true", source("/none"), "@/none: No such file or directory"},
+      {"must not be read any more", "chmod 0 t.tar", [](OneFile&) {}, "@/t.tar: Permission denied"},
+      {"a name that the cache needs", "true", destination("record"),
+       "its destination cannot have the name 'record'"},
+      {"a name that cannot be reported", "true", destination(std::string(48, 'n')),
+       "its destination's name is too long for that, or not printable"}};
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    OneFile run;
+    REQUIRE(run.in_data(row.prepare) == 0);
+    row.set(run);
+    std::string why = row.why;
+    if (const auto at = why.find('@'); at != std::string::npos) why.replace(at, 1, run.data());
+    CHECK(run.key().empty());
+    CHECK(run.why_not == why);
+    CHECK(run.state() == ItemState::done);
+    CHECK(run.has_flag(k_item_shared));
   }
-  SUBCASE("an old mtime does not help") {
-    run.order.cache_min_age_s = 60;
-    REQUIRE(run.in_data("truncate -s 65M t.tar && touch -d 2020-01-01 t.tar") == 0);
-    why = "it was changed less than a minute ago";
-  }
-  SUBCASE("a FIFO") {
-    REQUIRE(run.in_data("mkfifo p") == 0);
-    run.item().source = run.data() + "/p";
-    why = "it is not a regular file";
-  }
-  SUBCASE("no cache") {
-    run.order.cache.clear();
-    why = "this node keeps no shared data";
-  }
-  SUBCASE("never, by the given path") {
-    run.order.cache_never = {"/elsewhere", run.data()};
-    why = "this site keeps nothing from " + run.data();
-  }
-  SUBCASE("never, by the path behind a link") {
-    REQUIRE(run.in_data("mkdir secret && mv t.tar secret && ln -s secret/t.tar t.tar") == 0);
-    run.order.cache_never = {run.data() + "/secret/"};
-    why = "this site keeps nothing from " + run.data() + "/secret/";
-  }
-  SUBCASE("never, and the setting names a link") {
-    REQUIRE(run.in_data("ln -s . link") == 0);
-    run.order.cache_never = {run.data() + "/link"};
-    why = "this site keeps nothing from " + run.data() + "/link";
-  }
-  SUBCASE("does not exist") {
-    run.item().source = run.data() + "/none";
-    why = run.data() + "/none: No such file or directory";
-  }
-  SUBCASE("must not be read any more") {
-    REQUIRE(run.in_data("chmod 0 t.tar") == 0);
-    why = run.data() + "/t.tar: Permission denied";
-  }
-  SUBCASE("a name that the cache needs") {
-    run.item().destination = "record";
-    why = "its destination cannot have the name 'record'";
-  }
-  SUBCASE("a name that cannot be reported") {
-    run.item().destination = std::string(48, 'n');
-    why = "its destination's name is too long for that, or not printable";
-  }
-  CHECK(run.key().empty());
-  CHECK(run.why_not == why);
-  CHECK(run.state() == ItemState::done);
-  CHECK(run.has_flag(k_item_shared));
 }
 
 TEST_CASE("identify: what was changed lately is known by its bytes, if they are few") {

@@ -65,16 +65,15 @@ TEST_CASE("the output file as other nodes than the first know it") {
 
 TEST_CASE("lines come after what is there, each whole") {
   const Scratch scratch;
-  write_file(scratch / "whole.out", "of the job\n");
-  write_file(scratch / "cut.out", "of the job");
-  write_file(scratch / "empty.out", "");
+  write_files(scratch,
+              {{"whole.out", "of the job\n"}, {"cut.out", "of the job"}, {"empty.out", ""}});
   CHECK(append(order_of(scratch / "whole.out"), "a\nb\n") == 0);
   CHECK(append(order_of(scratch / "whole.out"), "c\n") == 0);
   CHECK(append(order_of(scratch / "cut.out"), "a\n") == 0);
   CHECK(append(order_of(scratch / "empty.out"), "a\n") == 0);
-  CHECK(file_text(scratch / "whole.out") == "of the job\na\nb\nc\n");
-  CHECK(file_text(scratch / "cut.out") == "of the job\na\n");
-  CHECK(file_text(scratch / "empty.out") == "a\n");
+  check_files(scratch, {{"whole.out", "of the job\na\nb\nc\n"},
+                        {"cut.out", "of the job\na\n"},
+                        {"empty.out", "a\n"}});
 }
 
 TEST_CASE("several nodes append at once, and no line is torn or lost") {

@@ -49,22 +49,15 @@ TEST_CASE("of an item that is still staged, and of one of an earlier release, no
 }
 
 TEST_CASE("what cannot be listed, or not be examined, may hold results") {
-  StageOutJob job;
-  write_file(job.directory / "results/a", "1");
-  fs::permissions(job.directory / "results", fs::perms(0));
-  job.ask("reslts", "o");
-  CHECK(job.run() == 1);
-  CHECK(job.state() == ItemState::failed);
-  fs::permissions(job.directory / "results", fs::perms(0700));
-}
-
-TEST_CASE("in a directory above an output that cannot be listed, too") {
-  StageOutJob job;
-  write_file(job.directory / "run/results", "1");
-  write_file(job.directory / "run/log", "1");
-  fs::permissions(job.directory / "run", fs::perms(0300));
-  job.ask("run/reslts", "o");
-  job.ask("run/log", "log");
+  StageOutJob job({{"run/results", "1"}, {"run/log", "1"}});
+  fs::perms mode = fs::perms(0);
+  SUBCASE("of a directory that no output names") { job.ask("reslts", "o"); }
+  SUBCASE("of one above an output") {
+    mode = fs::perms(0300);
+    job.ask("run/reslts", "o");
+    job.ask("run/log", "log");
+  }
+  fs::permissions(job.directory / "run", mode);
   CHECK(job.run() == 1);
   CHECK(job.state() == ItemState::failed);
   fs::permissions(job.directory / "run", fs::perms(0700));
@@ -114,9 +107,9 @@ TEST_CASE("what a glob has staged is known by its names, where staging has left 
     StageOutJob job;
     job.request.datasets.push_back({source, ""});
     job.request.datasets.back().async = true;
-    write_file(job.directory / ".nodestage-placed", std::string("shard-1\0", 8));
-    write_file(job.directory / "shard-1/a", "staged");
-    write_file(job.directory / "shard-7/a", "a result, older than the end of the staging");
+    write_files(job.directory, {{".nodestage-placed", std::string("shard-1\0", 8)},
+                                {"shard-1/a", "staged"},
+                                {"shard-7/a", "a result, older than the end of the staging"}});
     job.order.staged_ns = {pass_file_time()};
     job.ask("reslts", "o");
     CHECK(job.run() == 1);
@@ -155,8 +148,7 @@ TEST_CASE("the list of such names may be anything") {
 }
 
 TEST_CASE("thousands of names that braces stand for are not all compared with what is left") {
-  StageOutJob job;
-  write_file(job.directory / "x0000.pt", "1");
+  StageOutJob job({{"x0000.pt", "1"}});
   for (unsigned i = 0; i < 1000; ++i)
     write_file(job.directory / "left" / ("quite-another-name-" + std::to_string(i)), "");
   job.ask("x{0000..9999}.pt", "o");
@@ -167,8 +159,7 @@ TEST_CASE("thousands of names that braces stand for are not all compared with wh
 TEST_CASE("a glob that matches only what was staged says so") {
   const std::string only_staged =
       "d*: matches only what was staged and is unchanged (data) in the job's directory";
-  StageOutJob job;
-  write_file(job.directory / "data/a", "staged");
+  StageOutJob job({{"data/a", "staged"}});
   job.request.datasets.push_back({"/p/data", ""});
   job.order.staged_ns = {pass_file_time()};
   job.ask("d*", "o");

@@ -53,8 +53,7 @@ std::string moved(const SharingSite& site) {
 TEST_CASE("attack: a mount over a kept item does not keep it in the cache") {
   with_mounts([] {
     SharingSite site;
-    site.ask(1, {{k_a, "data"}});
-    site.finish(1);
+    site.stage(1);
     if (!cover(site.kept_path(k_a, "data"))) return 1;
     site.over(1);
     if (site.kept() != 0 || site.trees("trash") != 2) return 2;
@@ -107,8 +106,7 @@ TEST_CASE("attack: a mount over a kept item while no daemon runs, and what no re
   for (const bool has_record : {true, false}) {
     with_mounts([has_record] {
       SharingSite site;
-      site.ask(1, {{k_a, "data"}});
-      site.finish(1);
+      site.stage(1);
       if (!cover(site.kept_path(k_a, "data"))) return 1;
       if (!has_record) fs::remove(site.kept_directory(k_a) + ".record");
       site.boot = "another boot";

@@ -49,12 +49,8 @@ JobRecord job() {
 TEST_CASE("a line for the journal has its job, user and source as fields") {
   const auto fields = log::journal_fields(log::Level::warn, about_item(job(), "/p/a.tar"), "text");
   CHECK(fields.size() == 6);
-  CHECK(has(fields, "MESSAGE=text"));
-  CHECK(has(fields, "PRIORITY=4"));
-  CHECK(has(fields, "NODESTAGE_JOB=12.1"));
-  CHECK(has(fields, "NODESTAGE_UID=1000"));
-  CHECK(has(fields, "NODESTAGE_ROLE=daemon"));
-  CHECK(has(fields, "NODESTAGE_ITEM=/p/a.tar"));
+  check_has(fields, {"MESSAGE=text", "PRIORITY=4", "NODESTAGE_JOB=12.1", "NODESTAGE_UID=1000",
+                     "NODESTAGE_ROLE=daemon", "NODESTAGE_ITEM=/p/a.tar"});
   const auto plain = log::journal_fields(log::Level::err, {}, "text");
   CHECK(plain.size() == 3);
   CHECK(has(plain, "PRIORITY=3"));

@@ -52,21 +52,18 @@ TEST_CASE("metrics: every sample has its help, its type and its labels") {
   metrics.stuck_trees = 3;
   metrics.free_bytes = 7;
   const MetricsText text = metrics_text(metrics);
-  CHECK(has(text.own,
-            "# HELP nodestage_jobs Jobs that the daemon knows, by state.\n"
-            "# TYPE nodestage_jobs gauge\n"
-            "nodestage_jobs{state=\"waiting_for_directory\"} 0\n"
-            "nodestage_jobs{state=\"queued\"} 0\n"
-            "nodestage_jobs{state=\"staging\"} 2\n"));
-  CHECK(has(text.own,
-            "nodestage_phase_seconds_sum{phase=\"queued\"} 3.034\n"
-            "nodestage_phase_seconds_count{phase=\"queued\"} 2\n"));
-  CHECK(has(text.own, "nodestage_failures_total{activity=\"stage_out\",cause=\"time_limit\"} 1\n"));
-  CHECK(has(text.own,
-            "nodestage_held_bytes{waits_for=\"user\"} 5000\n"
-            "nodestage_held_bytes{waits_for=\"administrator\"} 70\n"));
-  CHECK(has(text.own, "nodestage_held_inodes{waits_for=\"user\"} 2\n"));
-  CHECK(has(text.own, "nodestage_stuck_trees 3\n"));
+  check_has(text.own,
+            {"# HELP nodestage_jobs Jobs that the daemon knows, by state.\n"
+             "# TYPE nodestage_jobs gauge\n"
+             "nodestage_jobs{state=\"waiting_for_directory\"} 0\n"
+             "nodestage_jobs{state=\"queued\"} 0\n"
+             "nodestage_jobs{state=\"staging\"} 2\n",
+             "nodestage_phase_seconds_sum{phase=\"queued\"} 3.034\n"
+             "nodestage_phase_seconds_count{phase=\"queued\"} 2\n",
+             "nodestage_failures_total{activity=\"stage_out\",cause=\"time_limit\"} 1\n",
+             "nodestage_held_bytes{waits_for=\"user\"} 5000\n"
+             "nodestage_held_bytes{waits_for=\"administrator\"} 70\n",
+             "nodestage_held_inodes{waits_for=\"user\"} 2\n", "nodestage_stuck_trees 3\n"});
   CHECK_FALSE(has(text.own, "tmpdir"));
   CHECK(has(text.disk, "nodestage_tmpdir_free_bytes 7\n"));
   CHECK(has(text.own, "nodestage_held_results_at_risk 1\n"));

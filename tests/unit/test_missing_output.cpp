@@ -74,8 +74,7 @@ TEST_CASE("of several nodes, what has a similar name is kept; a log of its own i
         Row{0, "results", "rank0.log", success, false}}) {
     CAPTURE(std::string(row.left));
     CAPTURE(row.node);
-    StageOutJob job;
-    write_file(job.directory / row.left, "1");
+    StageOutJob job({{row.left, "1"}});
     job.ask(row.asked, "out");
     job.order.outcome = row.outcome;
     job.order.node_index = row.node;
@@ -89,8 +88,7 @@ TEST_CASE("of several nodes, what has a similar name is kept; a log of its own i
 
 TEST_CASE("a missing source is no reason to keep anything: optional, staged data alone") {
   for (const bool is_optional : {false, true}) {
-    StageOutJob job;
-    write_file(job.directory / "data/one", "1");
+    StageOutJob job({{"data/one", "1"}});
     if (is_optional) write_file(job.directory / "scratch/x", "1");
     job.request.datasets.push_back({"/p/data.tar", "data"});
     job.ask("reslts", "out").optional = is_optional;

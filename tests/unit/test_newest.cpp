@@ -79,18 +79,12 @@ TEST_CASE("newest: of a directory, the entries with the latest times") {
 
 TEST_CASE("newest: nanoseconds count, and names break ties") {
   StageRun stage;
-  stage.add("run").newest = 1;
-  SUBCASE("nanoseconds") {
-    REQUIRE(stage.in_data("mkdir run; cd run; touch -d '2024-01-01 00:00:01.000000002' a; touch -d "
-                          "'2024-01-01 00:00:01.000000001' b") == 0);
-    REQUIRE(stage.run() == 0);
-    CHECK(job_is(stage, "run/a"));
-  }
-  SUBCASE("ties") {
-    REQUIRE(stage.in_data("mkdir run; cd run; touch -d '2024-01-01' b c a") == 0);
-    REQUIRE(stage.run() == 0);
-    CHECK(job_is(stage, "run/c"));
-  }
+  REQUIRE(stage.in_data("mkdir near ties; touch -d '2024-01-01 00:00:01.000000002' near/a; "
+                        "touch -d '2024-01-01 00:00:01.000000001' near/b; "
+                        "touch -d '2024-01-01' ties/{b,c,a}") == 0);
+  for (const char* name : {"near", "ties"}) stage.add(name).newest = 1;
+  REQUIRE(stage.run() == 0);
+  CHECK(job_is(stage, "near/a ties/c"));
 }
 
 TEST_CASE("newest: a directory among the entries is one, with all that is in it but exclude=") {
@@ -186,57 +180,49 @@ TEST_CASE("newest: with optional, the job starts without it, and the nodes can c
 }
 
 TEST_CASE("newest: of a glob, the newest matches, each as without it") {
-  StageRun stage;
-  REQUIRE(stage.in_data("for i in 1 2 3; do mkdir r$i; echo $i > r$i/m.pt; tar cf s$i.tar r$i; "
-                        "touch -d 2024-01-0$i r$i s$i.tar r$i/m.pt; done; ln -s r3/m.pt "
-                        "last.pt; echo x > t.pt; touch -d 2023-01-01 t.pt") == 0);
-  SUBCASE("archives, with a destination") {
-    DatasetItem& item = stage.add("s*.tar");
-    item.newest = 2;
-    item.destination = "all";
+  struct Row {
+    const char* what;
+    DatasetItem item;
+    const char* job;
+    const char* note = nullptr;
+    const char* chosen = nullptr;
+  };
+  for (const Row& row :
+       {Row{"archives, with a destination",
+            {.source = "s*.tar", .destination = "all", .newest = 2},
+            "all/s2/r2/m.pt all/s3/r3/m.pt",
+            "the newest 2 of 3: s3.tar, s2.tar",
+            "all: s2.tar, s3.tar"},
+        Row{"directories, without a destination; include= selects what is inside",
+            {.source = "r*", .include = {"m.pt"}, .newest = 1},
+            "r3/m.pt",
+            nullptr,
+            "r*: r3"},
+        Row{"one name in several directories",
+            {.source = "r*/m.pt", .newest = 1},
+            "m.pt",
+            "the newest 1 of 3: r3/m.pt",
+            "m.pt: r3/m.pt"},
+        Row{"links are followed; include= and exclude= are for the names of files",
+            {.source = "*", .include = {"*.pt"}, .exclude = {"r*", "s*", "x*"}, .newest = 1},
+            "last.pt",
+            "the newest 1 of 2: last.pt"},
+        Row{"a backslash in the pattern", {.source = "\\r*/m.pt", .newest = 1}, "m.pt"},
+        Row{"a name that exists literally", {.source = "x[1]", .newest = 1}, "x[1]/a"}}) {
+    CAPTURE(row.what);
+    StageRun stage;
+    REQUIRE(stage.in_data("for i in 1 2 3; do mkdir r$i; echo $i > r$i/m.pt; tar cf s$i.tar r$i; "
+                          "touch -d 2024-01-0$i r$i s$i.tar r$i/m.pt; done; ln -s r3/m.pt last.pt; "
+                          "echo x > t.pt; touch -d 2023-01-01 t.pt; mkdir 'x[1]'; "
+                          "touch 'x[1]/a'") == 0);
+    stage.request.datasets = {row.item};
+    stage.request.datasets[0].source = stage.data() + "/" + row.item.source;
     REQUIRE(stage.run() == 0);
-    CHECK(job_is(stage, "all/s2/r2/m.pt all/s3/r3/m.pt"));
-    CHECK(stage.what() == "2 × tar");
-    CHECK(stage.note() == "the newest 2 of 3: s3.tar, s2.tar");
-    CHECK(stage.status.chosen == "all: s2.tar, s3.tar");
-  }
-  SUBCASE("directories, without a destination; include= selects what is inside") {
-    DatasetItem& item = stage.add("r*");
-    item.newest = 1;
-    item.include = {"m.pt"};
-    REQUIRE(stage.run() == 0);
-    CHECK(job_is(stage, "r3/m.pt"));
-    CHECK(stage.status.chosen == "r*: r3");
-  }
-  SUBCASE("one name in several directories") {
-    DatasetItem& item = stage.add("r*/m.pt");
-    item.newest = 1;
-    REQUIRE(stage.run() == 0);
-    CHECK(job_is(stage, "m.pt"));
-    CHECK(stage.in_job("test \"$(cat m.pt)\" = 3"));
-    CHECK(stage.note() == "the newest 1 of 3: r3/m.pt");
-    CHECK(stage.status.chosen == "m.pt: r3/m.pt");
-  }
-  SUBCASE("links are followed; include= and exclude= are for the names of files") {
-    DatasetItem& item = stage.add("*");
-    item.newest = 1;
-    item.exclude = {"r*", "s*"};
-    item.include = {"*.pt"};
-    REQUIRE(stage.run() == 0);
-    CHECK(job_is(stage, "last.pt"));
-    CHECK(stage.note() == "the newest 1 of 2: last.pt");
-  }
-  SUBCASE("a backslash in the pattern") {
-    DatasetItem& item = stage.add("\\r*/m.pt");
-    item.newest = 1;
-    REQUIRE(stage.run() == 0);
-    CHECK(stage.in_job("test \"$(cat m.pt)\" = 3"));
-  }
-  SUBCASE("a name that exists literally") {
-    REQUIRE(stage.in_data("mkdir 'x[1]'; touch 'x[1]/a'") == 0);
-    stage.add("x[1]").newest = 1;
-    REQUIRE(stage.run() == 0);
-    CHECK(job_is(stage, "x[1]/a"));
+    CHECK(job_is(stage, row.job));
+    if (row.job == std::string("m.pt")) CHECK(stage.in_job("test \"$(cat m.pt)\" = 3"));
+    if (row.item.destination == "all") CHECK(stage.what() == "2 × tar");
+    if (row.note != nullptr) CHECK(stage.note() == row.note);
+    if (row.chosen != nullptr) CHECK(stage.status.chosen == row.chosen);
   }
 }
 

@@ -55,10 +55,9 @@ TEST_CASE("newest of what never has entries, or must stay the same") {
   CHECK(has(dataset_fault("/p/x.tar.gz,newest=1"), "'/p/x.tar.gz' is named like an archive"));
   CHECK(has(dataset_fault("/p/x.tar.gz,newest=1"), "write a directory of that name with '/'"));
   const std::string shared = dataset_fault("/p/run,newest=1,shared");
-  CHECK(has(shared, "newest= and shared exclude each other"));
-  CHECK(has(shared,
-            "\n  --stage-dataset=/p/run,newest=1,shared\n"
-            "                         ^~~~~~~~"));
+  check_has(shared, {"newest= and shared exclude each other",
+                     "\n  --stage-dataset=/p/run,newest=1,shared\n"
+                     "                         ^~~~~~~~"});
 }
 
 TEST_CASE("escapes: colon, comma, backslash, and every other byte as it is") {

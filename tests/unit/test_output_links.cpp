@@ -10,12 +10,9 @@ using namespace nodestage;
 TEST_CASE("an output that is an absolute link to elsewhere in the job directory") {
   for (const std::string target : {"out", "out/", "out.tar"}) {
     CAPTURE(target);
-    StageOutJob job;
-    write_file(job.directory / "real/a", "1");
-    link_in(job, "middle", "real");
-    link_in(job, "results", "middle");
-    job.ask("results", target);
-    REQUIRE(job.run() == 0);
+    StageOutJob job({{"real/a", "1"}});
+    link_in(job, {{"middle", "real"}, {"results", "middle"}});
+    job.deliver("results", target);
     CHECK(job.note() == "");
     if (target == "out.tar") {
       CHECK(shell_text("tar -xOf '" + (job.target / "out.tar").string() + "' a") == "1");
@@ -26,60 +23,46 @@ TEST_CASE("an output that is an absolute link to elsewhere in the job directory"
 }
 
 TEST_CASE("a file and a glob over an absolute link") {
-  StageOutJob job;
-  write_file(job.directory / "runs/5/model.pt", "5");
-  write_file(job.directory / "runs/5/log.txt", "l");
-  link_in(job, "current", "runs/5");
-  link_in(job, "model.pt", "current/model.pt");
+  StageOutJob job({{"runs/5/model.pt", "5"}, {"runs/5/log.txt", "l"}});
+  link_in(job, {{"current", "runs/5"}, {"model.pt", "current/model.pt"}});
   job.ask("model.pt", "one.pt");
   job.ask("current/*.txt", "logs");
   REQUIRE(job.run() == 0);
   CHECK(lstat_of(job.target / "one.pt").st_size == 1);
-  CHECK(file_text(job.target / "one.pt") == "5");
-  CHECK(file_text(job.target / "logs/log.txt") == "l");
+  check_files(job.target, {{"one.pt", "5"}, {"logs/log.txt", "l"}});
 }
 
 TEST_CASE("a link to something of the same output leads to its copy") {
-  StageOutJob job;
-  write_file(job.directory / "r/5/model", "5");
-  link_in(job, "r/latest", "r/5");
-  link_in(job, "r/deep/er/model", "r/latest/model");
-  link_in(job, "r/soon", "r/6");
-  link_in(job, "r/self", "r");
+  StageOutJob job({{"r/5/model", "5"}});
+  link_in(job, {{"r/latest", "r/5"},
+                {"r/deep/er/model", "r/latest/model"},
+                {"r/soon", "r/6"},
+                {"r/self", "r"}});
   fs::create_symlink("../5", job.directory / "r/deep/up");
   fs::create_symlink("latest/model", job.directory / "r/through");
-  job.ask("r", "out");
-  REQUIRE(job.run() == 0);
-  const fs::path out = job.target / "out";
-  CHECK(fs::read_symlink(out / "latest") == "5");
-  CHECK(fs::read_symlink(out / "deep/er/model") == "../../5/model");
-  CHECK(fs::read_symlink(out / "soon") == "6");
-  CHECK(fs::read_symlink(out / "self") == ".");
-  CHECK(fs::read_symlink(out / "deep/up") == "../5");
+  const fs::path out = job.deliver("r", "out");
+  check_links(out, {{"latest", "5"},
+                    {"deep/er/model", "../../5/model"},
+                    {"soon", "6"},
+                    {"self", "."},
+                    {"deep/up", "../5"}});
   CHECK(file_text(out / "through") == "5");
   CHECK(job.note() == "");
 }
 
 TEST_CASE("what a link leads to elsewhere in the job directory is delivered in its place, once") {
-  StageOutJob job;
-  write_file(job.directory / "ck/5/model", "five");
-  write_file(job.directory / "ck/6/model", "six");
+  StageOutJob job({{"ck/5/model", "five"}, {"ck/6/model", "six"}});
   link_in(job, "ck/6/before", "ck/5");
   fs::permissions(job.directory / "ck/5", fs::perms(0750));
-  link_in(job, "r/best", "ck/5");
-  link_in(job, "r/file", "ck/6/model");
-  link_in(job, "r/latest", "ck/6");
+  link_in(job, {{"r/best", "ck/5"}, {"r/file", "ck/6/model"}, {"r/latest", "ck/6"}});
   fs::create_symlink("../ck/5/model", job.directory / "r/relative");
-  job.ask("r", "out");
-  REQUIRE(job.run() == 0);
-  const fs::path out = job.target / "out";
+  const fs::path out = job.deliver("r", "out");
   CHECK(fs::is_directory(fs::symlink_status(out / "best")));
   CHECK((lstat_of(out / "best").st_mode & 0777) == 0750);
   CHECK(file_text(out / "best/model") == "five");
   CHECK(fs::is_regular_file(fs::symlink_status(out / "file")));
   CHECK(file_text(out / "file") == "six");
-  CHECK(fs::read_symlink(out / "latest/before") == "../best");
-  CHECK(fs::read_symlink(out / "relative") == "best/model");
+  check_links(out, {{"latest/before", "../best"}, {"relative", "best/model"}});
   CHECK(job.note() ==
         "3 links lead elsewhere in the job's directory, and what is there was delivered instead: "
         "best, file, latest");
@@ -89,21 +72,16 @@ TEST_CASE("links out of the job directory, to nowhere, and in a loop stay as the
   StageOutJob job;
   const fs::path outside = job.target.parent_path() / "outside";
   write_file(outside / "secret", "s");
-  write_file(job.directory / "r/a", "1");
-  write_file(job.directory / ".nodestage-x/part", "hidden");
+  write_files(job.directory, {{"r/a", "1"}, {".nodestage-x/part", "hidden"}});
   fs::create_symlink(outside / "secret", job.directory / "r/absolute");
   fs::create_symlink("../../outside/secret", job.directory / "r/relative");
   fs::create_symlink(outside, job.directory / "project");
   fs::create_symlink("../project/secret", job.directory / "r/over");
   fs::create_symlink("two", job.directory / "r/one");
   fs::create_symlink("one", job.directory / "r/two");
-  link_in(job, "r/nothing", "gone");
-  link_in(job, "r/hidden", ".nodestage-x");
-  link_in(job, "r/sub/top", "");
+  link_in(job, {{"r/nothing", "gone"}, {"r/hidden", ".nodestage-x"}, {"r/sub/top", ""}});
   fs::create_symlink(job.directory.string() + "-2/a", job.directory / "r/alike");
-  job.ask("r", "out");
-  REQUIRE(job.run() == 0);
-  const fs::path out = job.target / "out";
+  const fs::path out = job.deliver("r", "out");
   for (const char* name :
        {"absolute", "relative", "one", "two", "nothing", "hidden", "sub/top", "alike"}) {
     CAPTURE(std::string(name));
@@ -115,33 +93,23 @@ TEST_CASE("links out of the job directory, to nowhere, and in a loop stay as the
 }
 
 TEST_CASE("links between directories that lead to each other end") {
-  StageOutJob job;
-  write_file(job.directory / "a/file", "a");
-  write_file(job.directory / "b/file", "b");
-  link_in(job, "a/b", "b");
-  link_in(job, "b/a", "a");
-  link_in(job, "b/up", "b");
-  link_in(job, "r/start", "a");
-  job.ask("r", "out");
-  REQUIRE(job.run() == 0);
+  StageOutJob job({{"a/file", "a"}, {"b/file", "b"}});
+  link_in(job, {{"a/b", "b"}, {"b/a", "a"}, {"b/up", "b"}, {"r/start", "a"}});
+  job.deliver("r", "out");
   CHECK(file_text(job.target / "out/start/b/file") == "b");
-  CHECK(fs::read_symlink(job.target / "out/start/b/a") == "..");
-  CHECK(fs::read_symlink(job.target / "out/start/b/up") == ".");
+  check_links(job.target, {{"out/start/b/a", ".."}, {"out/start/b/up", "."}});
 }
 
 TEST_CASE("a link up from the place of a link does not bring the directories around it") {
   for (const std::string target : {"out", "out.tar"}) {
     CAPTURE(target);
-    StageOutJob job;
-    write_file(job.directory / "a/b/c/d/file", "x");
-    write_file(job.directory / "a/other/file", "x");
-    link_in(job, "a/b/c/d/up", "a/b/c");
-    link_in(job, "a/b/c/d/other", "a/other");
-    link_in(job, "a/other/down", "a/b");
-    link_in(job, "a/b/up", "a");
-    link_in(job, "r/start", "a/b/c/d");
-    job.ask("r", target);
-    REQUIRE(job.run() == 0);
+    StageOutJob job({{"a/b/c/d/file", "x"}, {"a/other/file", "x"}});
+    link_in(job, {{"a/b/c/d/up", "a/b/c"},
+                  {"a/b/c/d/other", "a/other"},
+                  {"a/other/down", "a/b"},
+                  {"a/b/up", "a"},
+                  {"r/start", "a/b/c/d"}});
+    job.deliver("r", target);
     CHECK(job.status.items[0].files == 4);
     CHECK(job.note() ==
           "2 links lead elsewhere in the job's directory, and what is there was delivered instead: "
@@ -158,8 +126,7 @@ TEST_CASE("a bomb of links costs no more than the job directory has") {
   }
   write_file(job.directory / "d12/file", "x");
   link_in(job, "r/start", "d0");
-  job.ask("r", "out");
-  REQUIRE(job.run() == 0);
+  job.deliver("r", "out");
   CHECK(job.status.items[0].files == 9 * 12 + 1);
 }
 
@@ -179,10 +146,8 @@ TEST_CASE("a link at any depth leads to what is at any depth") {
   std::string deep = "r";
   for (int i = 0; i < 30; ++i) deep += "/" + std::string(100, static_cast<char>('a' + i % 26));
   write_file(job.directory / deep / "file", "x");
-  link_in(job, "r/link", deep + "/file");
-  link_in(job, deep + "/up", "r/top");
-  job.ask("r", "out");
-  REQUIRE(job.run() == 0);
+  link_in(job, {{"r/link", deep + "/file"}, {deep + "/up", "r/top"}});
+  job.deliver("r", "out");
   CHECK(file_text(job.target / "out/link") == "x");
   std::string up;
   for (int i = 0; i < 30; ++i) up += "../";
@@ -194,20 +159,15 @@ TEST_CASE("a socket behind a link is left out, and the link stays") {
   fs::create_directory(job.directory / "r");
   REQUIRE(mkfifo((job.directory / "fifo").c_str(), 0600) == 0);
   link_in(job, "r/fifo", "fifo");
-  job.ask("r", "out");
-  REQUIRE(job.run() == 0);
+  job.deliver("r", "out");
   CHECK(fs::is_symlink(fs::symlink_status(job.target / "out/fifo")));
   CHECK(job.note() == "");
 }
 
 TEST_CASE("matches of a glob are one output") {
-  StageOutJob job;
-  write_file(job.directory / "m-5.pt", "5");
-  write_file(job.directory / "old/m-4.pt", "4");
-  link_in(job, "m-latest.pt", "m-5.pt");
-  link_in(job, "m-old.pt", "old/m-4.pt");
-  job.ask("m-*.pt", "out");
-  REQUIRE(job.run() == 0);
+  StageOutJob job({{"m-5.pt", "5"}, {"old/m-4.pt", "4"}});
+  link_in(job, {{"m-latest.pt", "m-5.pt"}, {"m-old.pt", "old/m-4.pt"}});
+  job.deliver("m-*.pt", "out");
   CHECK(fs::read_symlink(job.target / "out/m-latest.pt") == "m-5.pt");
   CHECK(fs::is_regular_file(fs::symlink_status(job.target / "out/m-old.pt")));
   CHECK(file_text(job.target / "out/m-old.pt") == "4");
@@ -219,10 +179,8 @@ TEST_CASE("in the hold area, and by the real path of the directory, links lead o
     const fs::path held = job.target.parent_path() / "hold/42.0";
     const fs::path alias = job.target.parent_path() / "alias";
     fs::create_directory_symlink(job.directory.parent_path(), alias);
-    write_file(job.directory / "real/a", "1");
-    write_file(job.directory / "real/5/b", "2");
-    link_in(job, "real/latest", "real/5");
-    link_in(job, "results", "real");
+    write_files(job.directory, {{"real/a", "1"}, {"real/5/b", "2"}});
+    link_in(job, {{"real/latest", "real/5"}, {"results", "real"}});
     job.order.directory = alias / "job";
     fs::create_directories(held.parent_path());
     fs::rename(job.directory, held);
@@ -239,18 +197,13 @@ TEST_CASE("in the hold area, and by the real path of the directory, links lead o
 TEST_CASE("an archive has what links lead to") {
   for (const std::string suffix : {".tar", ".zip"}) {
     CAPTURE(suffix);
-    StageOutJob job;
-    write_file(job.directory / "ck/5/model", "five");
-    link_in(job, "r/best", "ck/5");
-    link_in(job, "r/latest", "ck/5");
-    link_in(job, "r/model", "ck/5/model");
+    StageOutJob job({{"ck/5/model", "five"}});
+    link_in(job, {{"r/best", "ck/5"}, {"r/latest", "ck/5"}, {"r/model", "ck/5/model"}});
     job.ask("r", "out" + suffix);
     REQUIRE(job.run() == 0);
     const std::string listing =
         shell_text("bsdtar -tvf '" + (job.target / ("out" + suffix)).string() + "'");
-    CHECK(has(listing, "best/model\n"));
-    CHECK(has(listing, "latest -> best\n"));
-    CHECK(has(listing, "model -> best/model\n"));
+    check_has(listing, {"best/model\n", "latest -> best\n", "model -> best/model\n"});
     CHECK(job.note() ==
           "1 link leads elsewhere in the job's directory, and what is there was delivered instead: "
           "best");
@@ -258,8 +211,7 @@ TEST_CASE("an archive has what links lead to") {
 }
 
 TEST_CASE("what a link leads to and cannot be read is not lost") {
-  StageOutJob job;
-  write_file(job.directory / "closed/a", "1");
+  StageOutJob job({{"closed/a", "1"}});
   link_in(job, "r/a", "closed/a");
   fs::permissions(job.directory / "closed", fs::perms(0000));
   job.ask("r", "out");
@@ -275,10 +227,9 @@ TEST_CASE("a link whose text is too long for a name leads nowhere") {
   fs::create_symlink(text, job.directory / "r/message");
   fs::create_symlink("message", job.directory / "r/over");
   fs::create_symlink(job.directory / text, job.directory / "r/absolute");
-  job.ask("r", "out");
-  REQUIRE(job.run() == 0);
-  CHECK(fs::read_symlink(job.target / "out/message") == text);
-  CHECK(fs::read_symlink(job.target / "out/over") == "message");
-  CHECK(fs::read_symlink(job.target / "out/absolute") == job.directory / text);
+  job.deliver("r", "out");
+  check_links(
+      job.target,
+      {{"out/message", text}, {"out/over", "message"}, {"out/absolute", job.directory / text}});
   CHECK(job.note() == "");
 }

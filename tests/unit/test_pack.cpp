@@ -12,12 +12,12 @@ bool shell(const std::string& command) {
 
 // A tree with a bit of everything that tar keeps.
 void make_packed_tree(const fs::path& root) {
-  write_file(root / "b/file", "content");
-  write_file(root / "b/empty", "");
-  write_file(root / "a", std::string(1 << 20, 'a'));
-  write_file(root / "na\xc3\xafve", "utf-8");
-  write_file(root / "bytes\xff", "no utf-8");
-  write_file(root / (std::string(200, 'l') + "/" + std::string(200, 'm')), "long");
+  write_files(root, {{"b/file", "content"},
+                     {"b/empty", ""},
+                     {"a", std::string(1 << 20, 'a')},
+                     {"na\xc3\xafve", "utf-8"},
+                     {"bytes\xff", "no utf-8"},
+                     {(std::string(200, 'l') + "/" + std::string(200, 'm')), "long"}});
   fs::create_directory(root / "void");
   fs::create_symlink("a", root / "link");
   fs::create_hard_link(root / "a", root / "z");
@@ -58,11 +58,8 @@ TEST_CASE("tar in every codec reads back as the source") {
 }
 
 TEST_CASE("names are relative and sorted") {
-  StageOutJob job;
-  write_file(job.directory / "results/b/x", "1");
-  write_file(job.directory / "results/a", "1");
-  job.ask("results", "out.tar");
-  REQUIRE(job.run() == 0);
+  StageOutJob job({{"results/b/x", "1"}, {"results/a", "1"}});
+  job.deliver("results", "out.tar");
   const std::string list = job.target / "list";
   REQUIRE(std::system(
               ("tar -tf '" + (job.target / "out.tar").string() + "' >'" + list + "'").c_str()) ==
@@ -71,9 +68,7 @@ TEST_CASE("names are relative and sorted") {
 }
 
 TEST_CASE("an output is packed as zip or as tar.lz4") {
-  StageOutJob job;
-  write_file(job.directory / "results/b/x", std::string(100000, 'x'));
-  write_file(job.directory / "results/a", "1");
+  StageOutJob job({{"results/b/x", std::string(100000, 'x')}, {"results/a", "1"}});
   fs::create_hard_link(job.directory / "results/a", job.directory / "results/c");
   fs::create_symlink("a", job.directory / "results/link");
   job.ask("results", "out.zip");
@@ -93,9 +88,7 @@ TEST_CASE("an output is packed as zip or as tar.lz4") {
 }
 
 TEST_CASE("matches and a single file go in under their base names") {
-  StageOutJob job;
-  write_file(job.directory / "run/a.pt", "1");
-  write_file(job.directory / "run/b.pt/inner", "2");
+  StageOutJob job({{"run/a.pt", "1"}, {"run/b.pt/inner", "2"}});
   job.ask("run/*.pt", "out.tar");
   job.ask("run/a.pt", "").pack = true;
   job.request.outputs[1].target += "/";
@@ -106,8 +99,7 @@ TEST_CASE("matches and a single file go in under their base names") {
 }
 
 TEST_CASE("an archive that would lack something does not appear") {
-  StageOutJob job;
-  write_file(job.directory / "results/a", "1");
+  StageOutJob job({{"results/a", "1"}});
   write_file(job.target / "out.tar", "old");
   fs::create_directory(job.directory / "results/.sub");
   job.ask("results", "out.7z");
@@ -121,8 +113,7 @@ TEST_CASE("an archive that would lack something does not appear") {
 }
 
 TEST_CASE("a socket is left out of an archive and counted") {
-  StageOutJob job;
-  write_file(job.directory / "results/a", "1");
+  StageOutJob job({{"results/a", "1"}});
   REQUIRE(mkfifo((job.directory / "results/fifo").c_str(), 0600) == 0);
   job.ask("results", "out.tar.gz");
   CHECK(job.run() == 0);

@@ -103,17 +103,11 @@ TEST_CASE("an idle connection is dropped when its time is over") {
 }
 
 TEST_CASE("a check that takes too long is not waited for, and what it finds is not lost") {
-  std::promise<void> go_on;
-  const auto gate = std::make_shared<std::shared_future<void>>(go_on.get_future());
-  PeerRun peer(incoming_settings(1), {[gate](const std::string& credential) {
-                                        gate->wait();
-                                        return open_fake(credential);
-                                      },
-                                      resolve_loopback,
-                                      {}});
+  Gate gate;
+  PeerRun peer(incoming_settings(1), {gate.before(open_fake), resolve_loopback, {}});
   CHECK(reply_to(peer, "good" + note_from("n1")).empty());
   CHECK(has(peer.hear_kind<PeerDropped>().why, "not checked within 1 s"));
-  go_on.set_value();
+  gate.open();
   CHECK(peer.hear_kind<PeerReceived>().payload == note_from("n1"));
 }
 
@@ -181,20 +175,14 @@ TEST_CASE("more connections than the process can have descriptors are not accept
 
 TEST_CASE("nodes that report at the same moment are served in turn, however many they are") {
   constexpr int k_nodes = 100;
-  std::promise<void> go_on;
-  const auto gate = std::make_shared<std::shared_future<void>>(go_on.get_future());
-  PeerRun peer(incoming_settings(20, 8), {[gate](const std::string& credential) {
-                                            gate->wait();
-                                            return open_fake(credential);
-                                          },
-                                          resolve_loopback,
-                                          {}});
+  Gate gate;
+  PeerRun peer(incoming_settings(20, 8), {gate.before(open_fake), resolve_loopback, {}});
   std::list<Caller> nodes;
   for (int i = 0; i < k_nodes; ++i) {
     nodes.emplace_back(peer.port());
     nodes.back().send(frame("good" + note_from("n1")));
   }
-  go_on.set_value();
+  gate.open();
   for (const Caller& node : nodes) CHECK(node.rest() == "A");
   for (int i = 0; i < k_nodes; ++i) peer.hear_kind<PeerReceived>();
   CHECK(peer.says_nothing());

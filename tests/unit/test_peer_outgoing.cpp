@@ -94,20 +94,14 @@ TEST_CASE("a peer that closes without an answer, or is another program, is named
 }
 
 TEST_CASE("a resolver that hangs costs a delivery its time and no more") {
-  std::promise<void> go_on;
-  const auto gate = std::make_shared<std::shared_future<void>>(go_on.get_future());
-  PeerRun sender(settings(1, 1), {open_fake,
-                                  [gate](const std::string& name) {
-                                    gate->wait();
-                                    return resolve_loopback(name);
-                                  },
-                                  {}});
+  Gate gate;
+  PeerRun sender(settings(1, 1), {open_fake, gate.before(resolve_loopback), {}});
   sender.say(PeerDeliver{1, "slow", "x"});
   sender.say(PeerDeliver{2, "n1", "x"});
   CHECK(sender.hear_kind<PeerDelivered>().id == 2);  // refused: it needs no look-up
   const auto slow = sender.hear_kind<PeerDelivered>();
   CHECK(slow.fault == "slow: the name was not looked up within 1 s: does the resolver answer?");
-  go_on.set_value();
+  gate.open();
   CHECK(fault_of(sender, "here", "x").find("Connection refused") != std::string::npos);
 }
 

@@ -29,14 +29,11 @@ bool is_uniform(const std::string& text) {
 }  // namespace
 
 TEST_CASE("the first push brings all, the next one what has changed since") {
-  PushJob job;
-  write_file(job.directory / "results/a", "1");
-  write_file(job.directory / "results/sub/b", "2");
+  PushJob job({{"results/a", "1"}, {"results/sub/b", "2"}});
   fs::create_symlink("a", job.directory / "results/l");
   set_mtime(job.directory / "results/l", 1000000000, 0);
   ::usleep(20'000);  // or the link, which could be another one by now, comes once more
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
+  job.deliver("results", "out");
   CHECK(job.files() == 3);
   CHECK(job.status.phase == WorkerPhase::done);
   CHECK(describe(job.target / "out") == describe(job.directory / "results"));
@@ -45,8 +42,7 @@ TEST_CASE("the first push brings all, the next one what has changed since") {
   CHECK(job.files() == 0);
   CHECK(job.status.items[0].bytes_written == 0);
   CHECK(delivery_lines(job.status)[0].ends_with("up to date: 3 files, 2 B in 1 delivery"));
-  write_file(job.directory / "results/sub/b", "changed");
-  write_file(job.directory / "results/new", "3");
+  write_files(job.directory, {{"results/sub/b", "changed"}, {"results/new", "3"}});
   REQUIRE(job.run() == 0);
   CHECK(job.files() == 2);
   CHECK(describe(job.target / "out") == describe(job.directory / "results"));
@@ -60,15 +56,12 @@ TEST_CASE("the first push brings all, the next one what has changed since") {
 }
 
 TEST_CASE("one file, a glob, and the directory itself") {
-  PushJob job;
-  write_file(job.directory / "results/a", "1");
+  PushJob job({{"results/a", "1"}});
   job.ask("results/a", "named");
   job.ask("res*/*", "matches");
   job.ask("results", "inside/");
   REQUIRE(job.run() == 0);
-  CHECK(file_text(job.target / "named") == "1");
-  CHECK(file_text(job.target / "matches/a") == "1");
-  CHECK(file_text(job.target / "inside/results/a") == "1");
+  check_files(job.target, {{"named", "1"}, {"matches/a", "1"}, {"inside/results/a", "1"}});
   REQUIRE(job.run() == 0);
   for (std::size_t i = 0; i < 3; ++i) CHECK(job.files(i) == 0);
   write_file(job.directory / "results/a", "22");
@@ -84,8 +77,7 @@ TEST_CASE("holes, hard links, and modes arrive as at the end") {
   fs::permissions(results / "a", fs::perms(0));
   write_file(results / "holes", "x");
   fs::resize_file(results / "holes", 64 << 20);
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
+  job.deliver("results", "out");
   CHECK(inode_of(job.target / "out/a") == inode_of(job.target / "out/b"));
   CHECK((lstat_of(job.target / "out/a").st_mode & 07777) == 0);
   CHECK(lstat_of(job.target / "out/holes").st_size == 64 << 20);
@@ -104,18 +96,15 @@ TEST_CASE("names of one file: not the first one's copy for what was changed sinc
   job.on_wait = [&] {
     if (job.waits.size() == 2) write_file(results / "a", "newer");  // while it waits for b
   };
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
-  CHECK(file_text(job.target / "out/a") == "old");
-  CHECK(file_text(job.target / "out/c") == "newer");
+  job.deliver("results", "out");
+  check_files(job.target, {{"out/a", "old"}, {"out/c", "newer"}});
   job.on_wait = {};
   REQUIRE(job.run() == 0);
   CHECK(file_text(job.target / "out/a") == "newer");
 }
 
 TEST_CASE("what is being written is named and left, and comes when it is closed") {
-  PushJob job;
-  write_file(job.directory / "results/done.pt", "whole");
+  PushJob job({{"results/done.pt", "whole"}});
   Fd writer = held_open(job.directory / "results/model.pt");
   REQUIRE(write(writer.get(), "ha", 2) == 2);
   job.ask("results", "out");
@@ -148,10 +137,9 @@ TEST_CASE("a log that is being written arrives as far as it is, each time and at
     REQUIRE(write(writer.get(), line.data(), line.size()) == ssize_t(line.size()));
     CHECK(job.run() == 0);
     CHECK(file_text(job.target / "out/train.log") == text);
-    CHECK(has(job.note(),
-              "1 file was still being written, and what was in it when it was opened "
-              "was delivered: train.log"));
-    CHECK(has(job.note(), "left for the next delivery: model.pt"));
+    check_has(job.note(), {"1 file was still being written, and what was in it when it was opened "
+                           "was delivered: train.log",
+                           "left for the next delivery: model.pt"});
   }
   // One that is written anew is left, or what was whole would be gone.
   REQUIRE(::ftruncate(writer.get(), 0) == 0);
@@ -165,15 +153,22 @@ TEST_CASE("a log that is being written arrives as far as it is, each time and at
   CHECK(file_text(job.target / "out/train.log") == "new");
 }
 
-TEST_CASE("what has just been begun is no log") {
-  PushJob job;
-  fs::create_directories(job.directory / "results");
-  const Fd writer = held_open(job.directory / "results/table.json");
-  REQUIRE(write(writer.get(), "{", 1) == 1);
-  job.ask("results", "out");
-  CHECK(job.run() == 0);
-  CHECK(job.is_unsettled());
-  CHECK(names_in(job.target / "out").empty());
+TEST_CASE("what was begun, and never settles, is no log, and is delivered at the end") {
+  for (const std::string name : {"table.json", "state"}) {
+    CAPTURE(name);
+    PushJob job;
+    fs::create_directory(job.directory / "results");
+    const Fd writer = held_open(job.directory / "results" / name);
+    REQUIRE(write(writer.get(), "x", 1) == 1);
+    job.ask("results", "out");
+    for (int i = 0; i < 2; ++i) {
+      CHECK(job.run() == 0);
+      CHECK(job.is_unsettled());
+      CHECK(names_in(job.target / "out").empty());
+    }
+    REQUIRE(job.run_end() == 0);
+    CHECK(file_text(job.target / "out" / name) == "x");
+  }
 }
 
 TEST_CASE("what is closed while the push waits comes with it; what was renamed, by its new name") {
@@ -207,8 +202,7 @@ TEST_CASE("all names of a file that is being written wait for it") {
 }
 
 TEST_CASE("what is opened for writing during its copy is not whole") {
-  PushJob job;
-  write_file(job.directory / "results/model.pt", std::string(k_large, 'x'));
+  PushJob job({{"results/model.pt", std::string(k_large, 'x')}});
   job.ask("results", "out");
   job.rules.looks = 1;
   job.max_rate = 1;  // the copy waits
@@ -228,9 +222,7 @@ TEST_CASE("what is opened for writing during its copy is not whole") {
 TEST_CASE("at the end, what is changed during its copy is copied again, and then kept") {
   for (const unsigned reads : {2U, 1U}) {
     CAPTURE(reads);
-    PushJob job;
-    write_file(job.directory / "results/model.pt", std::string(k_large, 'x'));
-    write_file(job.directory / "results/other", "whole");
+    PushJob job({{"results/model.pt", std::string(k_large, 'x')}, {"results/other", "whole"}});
     job.ask("results/*", "out/");
     job.rules.reads = reads;
     job.max_rate = 1;  // the copy waits
@@ -338,21 +330,6 @@ TEST_CASE("what is mapped in a job directory in memory arrives at the end as it 
   CHECK(file_text(job.target / "out/state") == "bld");
 }
 
-TEST_CASE("a file that never settles is delivered at the end") {
-  PushJob job;
-  fs::create_directory(job.directory / "results");
-  const Fd writer = held_open(job.directory / "results/state");
-  REQUIRE(write(writer.get(), "x", 1) == 1);
-  job.ask("results", "out");
-  for (int i = 0; i < 2; ++i) {
-    CHECK(job.run() == 0);
-    CHECK(job.is_unsettled());
-    CHECK_FALSE(fs::exists(job.target / "out/state"));
-  }
-  REQUIRE(job.run_end() == 0);
-  CHECK(file_text(job.target / "out/state") == "x");
-}
-
 TEST_CASE("many that are being written: the first ones by name") {
   PushJob job;
   std::vector<Fd> writers;
@@ -404,9 +381,7 @@ TEST_CASE("what vanishes meanwhile is no fault: a file, a directory") {
   PushJob job;
   job.rules.tick = std::chrono::hours(1);
   const fs::path results = job.directory / "results";
-  write_file(results / "a", "1");
-  write_file(results / "b", "1");
-  write_file(results / "c/d", "1");
+  write_files(results, {{"a", "1"}, {"b", "1"}, {"c/d", "1"}});
   job.on_wait = [&] {
     fs::remove(results / "b");
     fs::remove_all(results / "c");
@@ -443,8 +418,7 @@ TEST_CASE("outputs by name, as users type them, and by number") {
 }
 
 TEST_CASE("what cannot be delivered early, or is not there yet, is skipped and says why") {
-  PushJob job;
-  write_file(job.directory / "results/a.tar", "1");
+  PushJob job({{"results/a.tar", "1"}});
   job.ask("results", "when").when = When::success;
   job.ask("results", "all.tar.zst");
   job.ask("results/*.tar", "all.tar");
@@ -470,8 +444,7 @@ TEST_CASE("while the job runs, a glob means of staged data what the job has chan
   CHECK(job.run() == 0);
   CHECK(job.state() == ItemState::skipped);
   CHECK(fs::is_empty(job.target));
-  write_file(job.directory / "results/a", "1");
-  write_file(job.directory / "data/sub/new", "1");
+  write_files(job.directory, {{"results/a", "1"}, {"data/sub/new", "1"}});
   for (int i = 0; i < 2; ++i) {
     REQUIRE(job.run() == 0);
     CHECK(names_in(job.target / "out") == Names{"data", "results"});

@@ -38,8 +38,7 @@ TEST_CASE("what is deleted in the target is not restored by a push, but at the e
     write_file(job.directory / "results" / name, "content");
   fs::create_symlink("same", job.directory / "results/link");
   ::usleep(20'000);
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
+  job.deliver("results", "out");
   const ino_t same = inode_of(out / "same");
   const ino_t link = inode_of(out / "link");
   fs::remove(out / "gone");
@@ -66,8 +65,7 @@ TEST_CASE("what others have put under its name since it was delivered is replace
   set_mtime(job.directory / "results/coarse", 1700000000, 123456789);
   fs::create_symlink("step-1000", job.directory / "results/latest");
   ::usleep(20'000);
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
+  job.deliver("results", "out");
   set_mtime(out / "coarse", 1700000000, 123456000);  // as a file system that keeps microseconds
   write_file(out / "metrics", "them");               // of the same second
   set_mtime(out / "metrics", 1700000000, 987654321);
@@ -80,13 +78,9 @@ TEST_CASE("what others have put under its name since it was delivered is replace
 }
 
 TEST_CASE("the end copies what is not there yet") {
-  PushJob job;
-  write_file(job.directory / "results/sub/a", "1");
-  write_file(job.directory / "results/sub/b", "1");
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
-  write_file(job.directory / "results/sub/b", "2");
-  write_file(job.directory / "results/sub/c", "3");
+  PushJob job({{"results/sub/a", "1"}, {"results/sub/b", "1"}});
+  job.deliver("results", "out");
+  write_files(job.directory, {{"results/sub/b", "2"}, {"results/sub/c", "3"}});
   fs::permissions(job.directory / "results/sub", fs::perms(0750));
   REQUIRE(job.run_end() == 0);
   CHECK(job.files() == 2);
@@ -97,10 +91,8 @@ TEST_CASE("the end copies what is not there yet") {
 }
 
 TEST_CASE("recovery does not look at the list") {
-  PushJob job;
-  write_file(job.directory / "results/a", "1");
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
+  PushJob job({{"results/a", "1"}});
+  job.deliver("results", "out");
   job.order.task = WorkerTask::recover;
   job.order.recover_to = job.target / "back";
   REQUIRE(job.run() == 0);
@@ -146,8 +138,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a directory of the user's own in the target keeps its mode") {
-  PushJob job;
-  write_file(job.directory / "results/sub/a", "1");
+  PushJob job({{"results/sub/a", "1"}});
   fs::permissions(job.directory / "results/sub", fs::perms(0755));
   write_file(job.target / "out/sub/theirs", "x");
   fs::permissions(job.target / "out/sub", fs::perms(0700));
@@ -157,8 +148,7 @@ TEST_CASE("a directory of the user's own in the target keeps its mode") {
     CHECK((lstat_of(job.target / "out/sub").st_mode & 07777) == 0700);
     write_file(job.directory / "results/sub" / std::to_string(i), "1");
   }
-  CHECK(file_text(job.target / "out/sub/theirs") == "x");
-  CHECK(file_text(job.target / "out/sub/1") == "1");
+  check_files(job.target, {{"out/sub/theirs", "x"}, {"out/sub/1", "1"}});
 }
 
 TEST_CASE(
@@ -171,8 +161,7 @@ TEST_CASE(
     write_file(sub / "a", "1");
     fs::permissions(sub, fs::perms(0300));
     if (changes) job.on_wait = [&] { fs::permissions(sub, fs::perms(0755)); };
-    job.ask("results", "out");
-    REQUIRE(job.run() == 0);
+    job.deliver("results", "out");
     CHECK(job.files() == 1);
     CHECK((lstat_of(sub).st_mode & 07777) == (changes ? 0755 : 0300));
   }
@@ -184,8 +173,7 @@ TEST_CASE("a directory that others read stays open to them, also one that denies
   const fs::path sub = job.directory / "results/sub";
   write_file(sub / "a", "1");
   fs::permissions(sub, fs::perms(0555));
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
+  job.deliver("results", "out");
   CHECK((lstat_of(job.target / "out/sub").st_mode & 07777) == 0555);
   fs::permissions(sub, fs::perms(0755));
   write_file(sub / "b", "1");
@@ -201,9 +189,7 @@ TEST_CASE("a directory that others read stays open to them, also one that denies
 TEST_CASE("a push that was killed leaves nothing, even where its source or output is gone") {
   for (const char* next : {"other output", "other file", "end"}) {
     CAPTURE(std::string(next));
-    PushJob job;
-    write_file(job.directory / "first/sub/model.pt", std::string(k_large, 'x'));
-    write_file(job.directory / "second/a", "1");
+    PushJob job({{"first/sub/model.pt", std::string(k_large, 'x')}, {"second/a", "1"}});
     job.ask("first", "one");
     job.ask("second", "two");
     kill_in_first_file(job);
@@ -223,8 +209,7 @@ TEST_CASE("a push that was killed leaves nothing, even where its source or outpu
 }
 
 TEST_CASE("a directory that a push was killed in gets its mode and time later") {
-  PushJob job;
-  write_file(job.directory / "results/sub/model.pt", std::string(k_large, 'x'));
+  PushJob job({{"results/sub/model.pt", std::string(k_large, 'x')}});
   job.ask("results", "out");
   kill_in_first_file(job);
   REQUIRE(job.run() == 0);
@@ -236,8 +221,7 @@ TEST_CASE("a directory that a push was killed in has its new mode at the end, no
   const fs::path sub = job.directory / "results/sub";
   write_file(sub / "a", "1");
   fs::permissions(sub, fs::perms(0755));
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
+  job.deliver("results", "out");
   write_file(sub / "b", "1");
   fs::permissions(sub, fs::perms(0700));
   REQUIRE(job.run() == 0);
@@ -251,8 +235,7 @@ TEST_CASE("a directory that a push was killed in has its new mode at the end, no
 TEST_CASE("a list with a torn record, or without a header: that is copied again") {
   PushJob job;
   for (const char* name : {"a", "b", "c"}) write_file(job.directory / "results" / name, "1");
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
+  job.deliver("results", "out");
   const auto tear = [&](std::size_t offset) {
     std::fstream list(job.list, std::ios::in | std::ios::out | std::ios::binary);
     list.seekp(static_cast<std::streamoff>(offset)).write("torn", 4);
@@ -268,11 +251,8 @@ TEST_CASE("a list with a torn record, or without a header: that is copied again"
 TEST_CASE("a permission that is lost: a fault of that entry, and delivered once it is back") {
   PushJob job;
   for (const char* name : {"a/f", "a/g", "b/f"}) write_file(job.directory / "results" / name, "1");
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
-  write_file(job.directory / "results/a/f", "22");
-  write_file(job.directory / "results/a/g", "22");
-  write_file(job.directory / "results/b/f", "22");
+  job.deliver("results", "out");
+  write_files(job.directory, {{"results/a/f", "22"}, {"results/a/g", "22"}, {"results/b/f", "22"}});
   fs::remove_all(job.target / "out/a");
   write_file(job.target / "out/a", "a file");
   CHECK(job.run() == 1);
@@ -298,9 +278,7 @@ TEST_CASE("a permission that is lost: a fault of that entry, and delivered once 
 }
 
 TEST_CASE("a file that cannot be written is tried again, and leaves nothing") {
-  PushJob job;
-  write_file(job.directory / "results/a-big", std::string(3 << 20, 'n'));
-  write_file(job.directory / "results/b", "1");
+  PushJob job({{"results/a-big", std::string(3 << 20, 'n')}, {"results/b", "1"}});
   job.ask("results", "out");
   {
     const Limited limited(RLIMIT_FSIZE, 2 << 20);
@@ -314,8 +292,7 @@ TEST_CASE("a file that cannot be written is tried again, and leaves nothing") {
 
 TEST_CASE("the end is slowed down by the rate, too, also of archives") {
   for (const char* target : {"out", "all.tar"}) {
-    PushJob job;
-    write_file(job.directory / "results/a", std::string(k_large, 'x'));
+    PushJob job({{"results/a", std::string(k_large, 'x')}});
     job.ask("results", target);
     job.order.task = WorkerTask::stage_out;
     kill_in_first_file(job);

@@ -10,7 +10,7 @@ using Names = std::vector<std::string>;
 namespace {
 
 struct RecoverJob : StageOutJob {
-  RecoverJob() {
+  explicit RecoverJob(FileTexts files = {}) : StageOutJob(files) {
     order.task = WorkerTask::recover;
     order.recover_to = (target / "new/back").string();
   }
@@ -20,11 +20,8 @@ struct RecoverJob : StageOutJob {
 }  // namespace
 
 TEST_CASE("each source below the directory as it was asked for, unpacked, whatever its target") {
-  RecoverJob job;
-  write_file(job.directory / "run/results/a", "1");
-  write_file(job.directory / "run/part-1", "2");
-  write_file(job.directory / "run/part-2", "3");
-  write_file(job.directory / "one.txt", "4");
+  RecoverJob job(
+      {{"run/results/a", "1"}, {"run/part-1", "2"}, {"run/part-2", "3"}, {"one.txt", "4"}});
   job.ask("run/results/", "out.tar.zst").pack = true;
   job.ask("run/part-*", "/nowhere/x");
   job.ask("one.txt", "%A/%q");
@@ -36,9 +33,8 @@ TEST_CASE("each source below the directory as it was asked for, unpacked, whatev
 }
 
 TEST_CASE("the total of what is recovered: files at any depth, and nothing twice") {
-  RecoverJob job;
-  write_file(job.directory / "run/results/deep/a", std::string(1000, 'x'));
-  write_file(job.directory / "run/results/b", std::string(200, 'x'));
+  RecoverJob job(
+      {{"run/results/deep/a", std::string(1000, 'x')}, {"run/results/b", std::string(200, 'x')}});
   fs::create_symlink("b", job.directory / "run/results/link");
   write_file(job.directory / "one.txt", "1234");
   job.ask("run/results", "x");
@@ -67,39 +63,30 @@ TEST_CASE("what was delivered, excluded or is missing is left out; what is not k
 
 TEST_CASE(
     "of an output that lies outside of the tree, the link arrives, so that the rest is not stuck") {
-  RecoverJob job;
-  write_file(job.directory / "run/a", "1");
+  RecoverJob job({{"run/a", "1"}});
   fs::create_symlink("/project/x", job.directory / "run/results");
   fs::create_symlink("../../project", job.directory / "p");
   job.ask("run/results/", "x");
   job.ask("p/x/y", "x");
   job.ask("run/a", "x");
   REQUIRE(job.run() == 0);
-  CHECK(fs::read_symlink(job.back() / "run/results") == "/project/x");
-  CHECK(fs::read_symlink(job.back() / "p") == "../../project");
+  check_links(job.back(), {{"run/results", "/project/x"}, {"p", "../../project"}});
   CHECK(file_text(job.back() / "run/a") == "1");
   CHECK(job.note(0) == "run/results: leads out of the job's directory, and was copied as a link");
 }
 
 TEST_CASE("links between what is recovered lead to what was recovered") {
-  RecoverJob job;
-  write_file(job.directory / "run/m-5", "5");
-  write_file(job.directory / "other/m-6", "6");
+  RecoverJob job({{"run/m-5", "5"}, {"other/m-6", "6"}});
   fs::create_symlink(job.directory / "run/m-5", job.directory / "run/m-latest");
   fs::create_symlink(job.directory / "other/m-6", job.directory / "run/m-6");
   fs::create_symlink(job.directory / "other/m-6", job.directory / "other/m-7");
-  job.ask("*/m-*", "x");
-  REQUIRE(job.run() == 0);
-  CHECK(fs::read_symlink(job.back() / "run/m-latest") == "m-5");
-  CHECK(fs::read_symlink(job.back() / "run/m-6") == "../other/m-6");
-  CHECK(fs::read_symlink(job.back() / "other/m-7") == "m-6");
+  job.deliver("*/m-*", "x");
+  check_links(job.back(),
+              {{"run/m-latest", "m-5"}, {"run/m-6", "../other/m-6"}, {"other/m-7", "m-6"}});
 }
 
 TEST_CASE("where a source is missing, all that no output names comes back at its own path") {
-  RecoverJob job;
-  write_file(job.directory / "run/reslts/a", "1");
-  write_file(job.directory / "run/kept/b", "2");
-  write_file(job.directory / "data/old", "staged");
+  RecoverJob job({{"run/reslts/a", "1"}, {"run/kept/b", "2"}, {"data/old", "staged"}});
   job.request.datasets.push_back({"/p/data.tar", ""});
   job.order.staged_ns = {pass_file_time()};
   write_file(job.directory / "data/new", "3");
@@ -112,16 +99,11 @@ TEST_CASE("where a source is missing, all that no output names comes back at its
 
 TEST_CASE(
     "what is there is not replaced: the same content counts as recovered, another is a fault") {
-  RecoverJob job;
-  write_file(job.directory / "r/same", "1");
-  write_file(job.directory / "r/other", "2");
-  write_file(job.directory / "r/new", "3");
+  RecoverJob job({{"r/same", "1"}, {"r/other", "2"}, {"r/new", "3"}});
   fs::create_symlink("same", job.directory / "r/link");
   fs::create_symlink("same", job.directory / "r/elsewhere");
   fs::create_hard_link(job.directory / "r/new", job.directory / "r/twin");
-  write_file(job.back() / "r/same", "1");
-  write_file(job.back() / "r/other", "x");
-  write_file(job.back() / "r/twin", "3");
+  write_files(job.back(), {{"r/same", "1"}, {"r/other", "x"}, {"r/twin", "3"}});
   fs::create_symlink("same", job.back() / "r/link");
   fs::create_symlink("new", job.back() / "r/elsewhere");
   job.ask("r", "x");
@@ -142,23 +124,18 @@ TEST_CASE(
 }
 
 TEST_CASE("sources of one job that overlap are recovered") {
-  RecoverJob job;
-  write_file(job.directory / "data/m-5", "5");
-  write_file(job.directory / "run/a", "1");
+  RecoverJob job({{"data/m-5", "5"}, {"run/a", "1"}});
   fs::create_symlink("../data/m-5", job.directory / "run/best");
   fs::create_symlink("../data", job.directory / "run/all");
   job.ask("run", "x");
   job.ask("*", "x");
   job.ask("run/best", "x");
   REQUIRE(job.run() == 0);
-  CHECK(file_text(job.back() / "run/best") == "5");
-  CHECK(file_text(job.back() / "run/all/m-5") == "5");
-  CHECK(file_text(job.back() / "data/m-5") == "5");
+  check_files(job.back(), {{"run/best", "5"}, {"run/all/m-5", "5"}, {"data/m-5", "5"}});
 }
 
 TEST_CASE("a directory that cannot be written: the cause, and the data stay") {
-  RecoverJob job;
-  write_file(job.directory / "a", "1");
+  RecoverJob job({{"a", "1"}});
   job.ask("a", "x");
   fs::permissions(job.target, fs::perms(0500));
   CHECK(job.run() == 1);
@@ -168,9 +145,7 @@ TEST_CASE("a directory that cannot be written: the cause, and the data stay") {
 }
 
 TEST_CASE("a further try delivers what is left and nothing twice") {
-  StageOutJob job;
-  write_file(job.directory / "a", "1");
-  write_file(job.directory / "b", "2");
+  StageOutJob job({{"a", "1"}, {"b", "2"}});
   job.ask("a", "a");
   job.ask("b", "b");
   job.order.delivered = 1;
@@ -181,15 +156,13 @@ TEST_CASE("a further try delivers what is left and nothing twice") {
 }
 
 TEST_CASE("a further try removes what a killed worker of the same run and node has left") {
-  StageOutJob job;
-  write_file(job.directory / "tree/sub/a", "1");
+  StageOutJob job({{"tree/sub/a", "1"}});
   const std::string own = pending_names(job.order).prefix + "01234567.tmp";
   DeliveryOrder other = job.order;
   other.node = "n2";
   const std::string others = pending_names(other).prefix + "01234567.tmp";
   for (const char* place : {"", "sub"}) {
-    write_file(job.target / place / own, "half");
-    write_file(job.target / place / others, "half");
+    write_files(job.target / place, {{own, "half"}, {others, "half"}});
   }
   job.ask("tree", job.target.string());
   job.ask("tree", (job.target / "pack.tar").string());

@@ -7,22 +7,15 @@ using namespace nodestage;
 
 TEST_CASE("two nodes: the second gets all of it from the first") {
   const RelayFile file(noise(5 * k_mib + 12345));
-  RelayNode head;
-  RelayNode link;
-  head.start();
-  head.set_head();
-  link.start();
-  link.set_link(head);
-  for (auto* node : {&head, &link}) {
-    node->set_lanes();
-    node->ask(file);
-  }
-  read_on_all({&head, &link}, file);
-  CHECK(head.slot().from_storage == file.bytes.size());
-  CHECK(head.slot().from_nodes == 0);
-  CHECK(link.slot().from_storage == 0);
-  CHECK(link.slot().from_nodes == file.bytes.size());
-  CHECK(field_text(link.slot().upstream) == "before");
+  RelayRow row(2);
+  row.start();
+  row.ask(file);
+  read_on_all(row.all(), file);
+  CHECK(row[0].slot().from_storage == file.bytes.size());
+  CHECK(row[0].slot().from_nodes == 0);
+  CHECK(row[1].slot().from_storage == 0);
+  CHECK(row[1].slot().from_nodes == file.bytes.size());
+  CHECK(field_text(row[1].slot().upstream) == "before");
 }
 
 TEST_CASE("what came from a node is counted by the time that it can be read") {
@@ -48,37 +41,37 @@ TEST_CASE("what came from a node is counted by the time that it can be read") {
   }
 }
 
-TEST_CASE("three nodes, and a ring that is much smaller than the source") {
-  const RelayFile file(noise(9 * k_mib + 1));
-  RelayRow row(3, k_mib);
-  row.start();
-  row.ask(file);
-  read_on_all(row.all(), file);
-  CHECK(row[0].slot().from_storage == file.bytes.size());
-  CHECK(row.from_storage() == file.bytes.size());
+TEST_CASE("many nodes, and a ring that is much smaller than the source: one read, the same bytes") {
+  for (const std::size_t nodes : {3U, 64U}) {
+    CAPTURE(nodes);
+    const RelayFile file(noise(nodes == 3 ? 9 * k_mib + 1 : 4 * k_mib + 777));
+    RelayRow row(nodes, k_mib);
+    row.start([](RelayOrder& order) {
+      order.relay.silence_wait_s = 60;
+      order.relay.patience_s = 60;
+    });
+    row.ask(file);
+    read_on_all(row.all(), file);
+    CHECK(row[0].slot().from_storage == file.bytes.size());
+    CHECK(row.from_storage() == file.bytes.size());
+  }
 }
 
-TEST_CASE("a node that comes late gets it from its beginning, as long as that is kept") {
-  const RelayFile file(noise(5 * k_mib));
-  RelayRow row(2);
-  row.start();
-  row[0].ask(file);
-  CHECK((read_slot(row[0], file.bytes.size()) == file.bytes));
-  row[0].close();
-  row[1].ask(file);
-  CHECK((read_slot(row[1], file.bytes.size()) == file.bytes));
-  CHECK(row.from_storage() == file.bytes.size());
-}
-
-TEST_CASE("a node that comes when the beginning is gone reads the original") {
-  const RelayFile file(noise(5 * k_mib));
-  RelayRow row(2, k_mib);
-  row.start();
-  row[0].ask(file);
-  CHECK((read_slot(row[0], file.bytes.size()) == file.bytes));
-  row[1].ask(file);
-  CHECK((read_slot(row[1], file.bytes.size()) == file.bytes));
-  CHECK(row[1].slot().from_storage == file.bytes.size());
+TEST_CASE(
+    "a node that comes late gets it from its beginning, or reads the original once that is gone") {
+  for (const bool is_kept : {true, false}) {
+    CAPTURE(is_kept);
+    const RelayFile file(noise(5 * k_mib));
+    RelayRow row(2, is_kept ? 8 * k_mib : k_mib);
+    row.start();
+    row[0].ask(file);
+    CHECK((read_slot(row[0], file.bytes.size()) == file.bytes));
+    if (is_kept) row[0].close();
+    row[1].ask(file);
+    CHECK((read_slot(row[1], file.bytes.size()) == file.bytes));
+    CHECK(row[1].slot().from_storage == (is_kept ? 0 : file.bytes.size()));
+    CHECK(row[0].slot().from_storage == file.bytes.size());
+  }
 }
 
 TEST_CASE("a node that is ahead has the one before it begin, which joins later") {
@@ -171,17 +164,4 @@ TEST_CASE("without a port a node still reads") {
   node.set_lanes();
   node.ask(file);
   CHECK((read_slot(node, file.bytes.size()) == file.bytes));
-}
-
-TEST_CASE("sixty-four nodes with a small window: one read, the same bytes") {
-  const RelayFile file(noise(4 * k_mib + 777));
-  RelayRow row(64, k_mib);
-  row.start([](RelayOrder& order) {
-    order.relay.silence_wait_s = 60;
-    order.relay.patience_s = 60;
-  });
-  row.ask(file);
-  read_on_all(row.all(), file);
-  CHECK(row[0].slot().from_storage == file.bytes.size());
-  CHECK(row.from_storage() == file.bytes.size());
 }

@@ -54,6 +54,34 @@ RelayedTree::Part part_of(RelayedTree& tree) {
   return *part;
 }
 
+// Nodes in a row, of which the first is to write the stream and the others are to read it.
+struct TreeRow {
+  Scratch scratch;
+  std::vector<std::unique_ptr<TreeNode>> nodes;
+
+  explicit TreeRow(std::size_t count, std::uint64_t window = 8 * k_mib,
+                   std::uint32_t limit_s = 60) {
+    for (std::size_t i = 0; i < count; ++i)
+      nodes.push_back(std::make_unique<TreeNode>(scratch, window, limit_s));
+    nodes[0]->node.set_head();
+    for (std::size_t i = 1; i < count; ++i) nodes[i]->node.set_link(nodes[i - 1]->node);
+  }
+  // Claimed by the node, which has that part in it.
+  std::unique_ptr<RelayedTree> claim(std::size_t i, RelayedTree::Part part,
+                                     std::uint64_t wanted = 7) {
+    auto tree = nodes[i]->claim(wanted);
+    REQUIRE(part_of(*tree) == part);
+    return tree;
+  }
+  std::unique_ptr<RelayedTree> written(std::size_t i = 0) {
+    return claim(i, RelayedTree::Part::writes);
+  }
+  std::unique_ptr<RelayedTree> read(std::size_t i = 1) {
+    return claim(i, RelayedTree::Part::reads);
+  }
+  TreeNode& operator[](std::size_t i) { return *nodes[i]; }
+};
+
 bool put(RelayedTree& tree, const std::string& text) {
   return tree.write(std::as_bytes(std::span(text)));
 }
@@ -72,20 +100,11 @@ std::string all_of(RelayedTree& tree) {
 }  // namespace
 
 TEST_CASE("the first node writes a directory's stream, and the others read it") {
-  const Scratch scratch;
   const std::string text = noise(5 * k_mib + 123);
-  TreeNode head(scratch);
-  TreeNode link(scratch);
-  TreeNode last(scratch);
-  head.node.set_head();
-  link.node.set_link(head.node);
-  last.node.set_link(link.node);
-  auto written = head.claim();
-  REQUIRE(part_of(*written) == RelayedTree::Part::writes);
-  auto read = link.claim();
-  auto read_last = last.claim();
-  REQUIRE(part_of(*read) == RelayedTree::Part::reads);
-  REQUIRE(part_of(*read_last) == RelayedTree::Part::reads);
+  TreeRow row(3);
+  const auto written = row.written();
+  const auto read = row.read(1);
+  const auto read_last = row.read(2);
   std::string got;
   std::string got_last;
   std::thread one([&] { got = all_of(*read); });
@@ -103,16 +122,10 @@ TEST_CASE("the first node writes a directory's stream, and the others read it") 
 }
 
 TEST_CASE("a stream is longer than its ring, and waits for those who read it") {
-  const Scratch scratch;
   const std::string text = noise(9 * k_mib + 1);
-  TreeNode head(scratch, k_mib);
-  TreeNode link(scratch, k_mib);
-  head.node.set_head();
-  link.node.set_link(head.node);
-  auto written = head.claim();
-  REQUIRE(part_of(*written) == RelayedTree::Part::writes);
-  auto read = link.claim();
-  REQUIRE(part_of(*read) == RelayedTree::Part::reads);
+  TreeRow row(2, k_mib);
+  const auto written = row.written();
+  const auto read = row.read();
   std::string got;
   std::thread one([&] { got = all_of(*read); });
   CHECK(put(*written, text));
@@ -122,29 +135,17 @@ TEST_CASE("a stream is longer than its ring, and waits for those who read it") {
 }
 
 TEST_CASE("without another node, a stream waits for nobody, and who comes late reads alone") {
-  const Scratch scratch;
-  TreeNode head(scratch, k_mib);
-  TreeNode link(scratch, k_mib);
-  head.node.set_head();
-  link.node.set_link(head.node);
-  auto written = head.claim();
-  REQUIRE(part_of(*written) == RelayedTree::Part::writes);
+  TreeRow row(2, k_mib);
+  const auto written = row.written();
   CHECK(put(*written, noise(3 * k_mib)));
-  auto late = link.claim();
-  CHECK(part_of(*late) == RelayedTree::Part::writes);  // for those behind it
-  CHECK(late->close().why.find("its beginning is gone") != std::string::npos);
+  const auto late = row.written(1);  // for those behind it
+  CHECK(has(late->close().why, "its beginning is gone"));
 }
 
 TEST_CASE("a stream that its writer does not end is broken, and another try finds the next one") {
-  const Scratch scratch;
-  TreeNode head(scratch);
-  TreeNode link(scratch);
-  head.node.set_head();
-  link.node.set_link(head.node);
-  auto written = head.claim();
-  REQUIRE(part_of(*written) == RelayedTree::Part::writes);
-  auto read = link.claim();
-  REQUIRE(part_of(*read) == RelayedTree::Part::reads);
+  TreeRow row(2);
+  auto written = row.written();
+  auto read = row.read();
   const std::string text = noise(k_mib);
   CHECK(put(*written, text));
   SUBCASE("its copy has failed") {
@@ -152,9 +153,9 @@ TEST_CASE("a stream that its writer does not end is broken, and another try find
     CHECK((all_of(*read) == text));
     CHECK(read->has_broken());
     CHECK_FALSE(read->is_refused());
-    CHECK(read->close().why.find("its staging sends no more of it") != std::string::npos);
-    written = head.claim();
-    read = link.claim();
+    CHECK(has(read->close().why, "its staging sends no more of it"));
+    written = row[0].claim();
+    read = row[1].claim();
     REQUIRE(part_of(*written) == RelayedTree::Part::writes);
     REQUIRE(part_of(*read) == RelayedTree::Part::reads);
     CHECK(put(*written, "again"));
@@ -163,56 +164,37 @@ TEST_CASE("a stream that its writer does not end is broken, and another try find
     CHECK_FALSE(read->has_broken());
   }
   SUBCASE("its relay worker is gone: this node writes it for those behind") {
-    head.node.stop();
+    row[0].node.stop();
     all_of(*read);
     CHECK(read->has_broken());
     read->close();
-    read = link.claim();
-    CHECK(part_of(*read) == RelayedTree::Part::writes);
+    read = row.written(1);
   }
 }
 
 TEST_CASE("a writer that has died is noticed by its silence") {
-  const Scratch scratch;
-  TreeNode head(scratch, 8 * k_mib, 1);
-  head.node.set_head();
-  auto written = head.claim();
-  REQUIRE(part_of(*written) == RelayedTree::Part::writes);
-  CHECK(in_time([&] { return head.node.is_in(RelaySlotState::over); }));
-  CHECK(field_text(head.node.slot().why) == "its staging says nothing");
+  TreeRow row(1, 8 * k_mib, 1);
+  const auto written = row.written();
+  CHECK(in_time([&] { return row[0].node.is_in(RelaySlotState::over); }));
+  CHECK(field_text(row[0].node.slot().why) == "its staging says nothing");
   CHECK_FALSE(put(*written, "x"));
 }
 
 TEST_CASE("other entries of the same directory are another stream") {
-  const Scratch scratch;
-  TreeNode head(scratch);
-  TreeNode link(scratch);
-  link.node.order.relay.answer_wait_s = head.node.order.relay.answer_wait_s = 1;
-  head.node.set_head();
-  link.node.set_link(head.node);
-  auto written = head.claim(1);
-  REQUIRE(part_of(*written) == RelayedTree::Part::writes);
-  head.sources->end();
-  auto other = link.claim(2);
-  CHECK(part_of(*other) == RelayedTree::Part::writes);
+  TreeRow row(2);
+  row[0].node.order.relay.answer_wait_s = row[1].node.order.relay.answer_wait_s = 1;
+  const auto written = row.claim(0, RelayedTree::Part::writes, 1);
+  row[0].sources->end();
+  const auto other = row.claim(1, RelayedTree::Part::writes, 2);
 }
 
 TEST_CASE("a tree beyond the bounds has no stream: all who read it learn that at once, for good") {
   using namespace tree_records;
-  const Scratch scratch;
-  TreeNode head(scratch);
-  TreeNode link(scratch);
-  TreeNode last(scratch);
-  head.node.order.relay.answer_wait_s = 3600;
-  head.node.set_head();
-  link.node.set_link(head.node);
-  last.node.set_link(link.node);
-  auto written = head.claim();
-  REQUIRE(part_of(*written) == RelayedTree::Part::writes);
-  auto read = link.claim();
-  REQUIRE(part_of(*read) == RelayedTree::Part::reads);
-  auto read_last = last.claim();
-  REQUIRE(part_of(*read_last) == RelayedTree::Part::reads);
+  TreeRow row(3);
+  row[0].node.order.relay.answer_wait_s = 3600;
+  const auto written = row.written();
+  const auto read = row.read(1);
+  const auto read_last = row.read(2);
   const ExtractRules rules;
   TreeStreamWriter writer(*written, rules);
   struct stat info {};
@@ -231,7 +213,6 @@ TEST_CASE("a tree beyond the bounds has no stream: all who read it learn that at
   CHECK(read->close().why == why);
   CHECK(read_last->close().why == why);
   // A node that comes later does not wait for a stream, either.
-  auto late = link.claim();
-  CHECK(part_of(*late) == RelayedTree::Part::alone);
+  const auto late = row.claim(1, RelayedTree::Part::alone);
   CHECK(late->close().why == why);
 }

@@ -73,8 +73,7 @@ TEST_CASE("where a relay ends, the original is read from there on") {
     REQUIRE(stage.run() == 0);
     CHECK(stage.is_exact());
     CAPTURE(stage.note());
-    CHECK(has(stage.note(), "file system"));
-    CHECK(has(stage.note(), why));
+    check_has(stage.note(), {"file system", why});
     const ItemRecord& item = stage.item();
     CHECK(item.bytes_from_storage >= item.bytes_total * (100 - percent) / 100);
     CHECK(item.bytes_from_storage <= item.bytes_total + k_head);
@@ -168,8 +167,7 @@ TEST_CASE("the spool is admitted with the data") {
   SUBCASE("there is room for neither") {
     stage.room = Amount{15 * k_mib, 10'000};
     CHECK(stage.run() == 1);
-    CHECK(has(stage.status.cause, "t.tar: needs"));
-    CHECK(has(stage.status.cause, "of local disk"));
+    check_has(stage.status.cause, {"t.tar: needs", "of local disk"});
     return;
   }
   CHECK(stage.is_exact());

@@ -40,9 +40,7 @@ void make_chain(const fs::path& root, int levels) {
 
 TEST_CASE("read-only and unreadable directories are removed") {
   const Tree tree;
-  write_file(tree.root / "a/b/file", "x");
-  write_file(tree.root / "closed/sub/file", "x");
-  write_file(tree.root / ".hidden", "x");
+  write_files(tree.root, {{"a/b/file", "x"}, {"closed/sub/file", "x"}, {".hidden", "x"}});
   fs::permissions(tree.root / "a/b", fs::perms(0500));
   fs::permissions(tree.root / "a", fs::perms(0500));
   fs::permissions(tree.root / "closed", fs::perms(0));
@@ -161,8 +159,7 @@ TEST_CASE("a mount point is not crossed") {
     return;
   }
   const Scratch scratch;
-  write_file(scratch.path() / "outside/file", "x");
-  write_file(scratch.path() / "tree/a/file", "x");
+  write_files(scratch.path(), {{"outside/file", "x"}, {"tree/a/file", "x"}});
   fs::create_directories(scratch / "tree/mount");
   const pid_t child = fork();
   if (child == 0) {  // the same file system, so st_dev alone would not tell

@@ -255,11 +255,9 @@ TEST_CASE("hostile names become text in the page, and nothing else") {
 TEST_CASE(
     "a page has one script, the texts that its template names, and takes nothing from elsewhere") {
   const std::string page = report_page({{ended_report("n1", 0), ended_report("n2", 1)}});
-  CHECK(has(page, "<title>nodestage report: job 12</title>"));
-  CHECK(has(page, "default-src 'none'"));
-  CHECK(has(page, "<h1>job 12</h1><p>started 2023-"));
-  CHECK(has(page, " · 2 nodes · the job succeeded</p>"));
-  CHECK(has(page, report_table({ended_report("n1", 0), ended_report("n2", 1)}) + "</pre>"));
+  check_has(page, {"<title>nodestage report: job 12</title>", "default-src 'none'",
+                   "<h1>job 12</h1><p>started 2023-", " · 2 nodes · the job succeeded</p>",
+                   report_table({ended_report("n1", 0), ended_report("n2", 1)}) + "</pre>"});
   for (const char* absent : {"{{", "innerHTML", "url(", "@import", "src=", "href=", "<link"})
     CHECK_FALSE(has(page, absent));
   // Names of languages, not places.

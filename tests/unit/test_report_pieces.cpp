@@ -87,19 +87,12 @@ TEST_CASE("a line of squeue or sacct gives where a job ran") {
 
 TEST_CASE("a running job's nodes are asked in a step of it, others by a job of their own") {
   const auto inside = step_words({"n[1-2]", 2, true}, "12.1", k_socket_path);
-  CHECK(has(inside, "--jobid=12"));
-  CHECK(has(inside, "--overlap"));
-  CHECK(has(inside, "--nodelist=n[1-2]"));
-  CHECK(has(inside, "12.1"));
+  check_has(inside, {"--jobid=12", "--overlap", "--nodelist=n[1-2]", "12.1"});
   CHECK_FALSE(has(inside, "--time=1"));
   CHECK_FALSE(has(step_words({"n1", 0, true}, "12", "/s"), "--nodes=0"));
   const auto outside = node_job_words({{"n1", "n2"}, "high"}, report_words("12", "/s"));
-  CHECK(has(outside, "--nodelist=n1,n2"));
-  CHECK(has(outside, "--nodes=2"));
-  CHECK(has(outside, "--partition=high"));
-  CHECK(has(outside, "--time=1"));
-  CHECK(has(outside, "--socket=/s"));
-  CHECK(has(outside, "--stage-wait=none"));
+  check_has(outside, {"--nodelist=n1,n2", "--nodes=2", "--partition=high", "--time=1",
+                      "--socket=/s", "--stage-wait=none"});
   CHECK_FALSE(has(outside, "--overlap"));
 }
 
@@ -164,8 +157,7 @@ TEST_CASE("Slurm is asked as from outside of a job, with the user's defaults") {
   const auto environment = environment_outside_of_jobs();
   ::unsetenv("SLURM_JOB_ID");
   ::unsetenv("SLURM_ACCOUNT");
-  CHECK(has(environment, "SLURM_ACCOUNT=def-x"));
-  CHECK(has(environment, std::string("PATH=") + std::getenv("PATH")));
+  check_has(environment, {"SLURM_ACCOUNT=def-x", std::string("PATH=") + std::getenv("PATH")});
   CHECK_FALSE(has(environment, "SLURM_JOB_ID=7"));
 }
 

@@ -24,8 +24,7 @@ TEST_CASE("the first job stages for all, and each further one gets a link") {
   CHECK(fs::read_symlink(site.job_path(1, "data")) == site.kept_path(k_a, "data"));
   CHECK(site.text_in(1, "data") == "of job 1");
 
-  site.ask(2, {{k_a, "data"}});
-  CHECK(site.role_of(2) == ShareRole::link);
+  CHECK(site.role_asked(2) == ShareRole::link);
   CHECK(site.order(2)[0].note == "staged by job 1");
   site.finish(2);
   CHECK(site.state_of(2) == "ready");
@@ -219,8 +218,7 @@ TEST_CASE("a tree that cannot be moved ends the sharing of its user alone") {
   site.end_stage(1);
   fs::rename(site.job_path(1, "data/cache"), site.scratch / ".nodestage-cache");
   site.over(1);
-  site.ask(2, {{k_b, "data"}});
-  CHECK(site.order(2).at(0).role == ShareRole::own);
+  CHECK(site.role_asked(2, k_b) == ShareRole::own);
   site.over(2);
   Begin other = site.request(3);
   other.uid = SharingSite::user() + 1;

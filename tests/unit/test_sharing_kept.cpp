@@ -15,10 +15,8 @@ namespace fs = std::filesystem;
 
 TEST_CASE("an entry stays while a job uses it, and is compared when the last one has gone") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}});
-  site.finish(1);
-  site.ask(2, {{k_a, "data"}});
-  site.finish(2);
+  site.stage(1);
+  site.stage(2);
   CHECK(site.jobs->drop(0, {}).size() == 1);
   CHECK(site.kept() == 1);
   site.over(1);
@@ -27,8 +25,7 @@ TEST_CASE("an entry stays while a job uses it, and is compared when the last one
   SUBCASE("unchanged: it is there for the next job") {
     site.compare("1.0");
     CHECK(site.kept() == 1);
-    site.ask(3, {{k_a, "data"}});
-    CHECK(site.order(3).at(0).role == ShareRole::link);
+    CHECK(site.role_asked(3) == ShareRole::link);
   }
   SUBCASE("changed: it is dropped") {
     site.compare("99999999999.0");
@@ -98,9 +95,7 @@ TEST_CASE("what is not used goes by age, by size, and when the disk fills") {
 TEST_CASE("a tree whose removal does not end does not keep what is kept on a full disk") {
   SharingSite site;
   for (const auto& [job, key] : {std::pair(1U, k_a), std::pair(2U, k_b)}) {
-    site.ask(job, {{key, "data"}});
-    site.finish(job);
-    site.over(job);
+    site.stage_and_end(job, key);
     site.compare("1.0");
   }
   REQUIRE(site.trees("trash") > 0);
@@ -113,9 +108,7 @@ TEST_CASE("a tree whose removal does not end does not keep what is kept on a ful
 
 TEST_CASE("a half written entry is never whole") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}});
-  site.finish(1);
-  site.over(1);
+  site.stage_and_end(1);
   const std::string record = site.kept_directory(k_a) + ".record";
   const std::string tree = site.kept_path(k_a, "data");
   SUBCASE("no record") { fs::remove(record); }
@@ -133,8 +126,7 @@ TEST_CASE("a half written entry is never whole") {
 
 TEST_CASE("an entry that its user has made writable stays while a job uses it") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}});
-  site.finish(1);
+  site.stage(1);
   ::chmod(site.kept_path(k_a, "data").c_str(), 0600);
   site.start_daemon();
   CHECK(site.text_in(1, "data") == "of job 1");
@@ -145,9 +137,7 @@ TEST_CASE("an entry that its user has made writable stays while a job uses it") 
 
 TEST_CASE("at the user's quota what is kept and not used goes, and the job stages again, once") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}});
-  site.finish(1);
-  site.over(1);
+  site.stage_and_end(1);
   REQUIRE(site.kept() == 1);
   Begin plain = site.request(2);
   site.accept(plain);
@@ -195,8 +185,7 @@ TEST_CASE("a user has a thousand entries at most: the one that was used least re
   site.config.cache.max_age_s = 3650ULL * 86'400 * 20;
   site.start_daemon();
   REQUIRE(site.kept() == 1000);
-  site.ask(1, {{k_a, "data"}});
-  CHECK(site.order(1).at(0).role == ShareRole::lead);
+  CHECK(site.role_asked(1) == ShareRole::lead);
   site.finish(1);
   CHECK(site.kept() == 1000);
   const auto rows = site.jobs->cache(0);
@@ -218,8 +207,7 @@ TEST_CASE("what a job changes at once is later than what was published") {
   for (std::uint32_t job = 1; job <= 30; ++job) {
     const std::string number = std::to_string(job);
     const std::string key = std::string(k_share_key_bytes - number.size(), '0') + number;
-    site.ask(job, {{key, "data"}});
-    site.finish(job);
+    site.stage(job, key);
     const std::string tree = site.kept_path(key, "data");
     REQUIRE(::chmod(tree.c_str(), 0600) == 0);
     struct stat info {};
@@ -250,8 +238,7 @@ TEST_CASE("attack: who knows a source and its facts cannot look for who keeps it
 
 TEST_CASE("what an earlier release has kept under the name of its key is found, and stays") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}});
-  site.finish(1);
+  site.stage(1);
   const std::string before = site.kept_directory(k_a);
   const std::string earlier = site.scratch / (".nodestage-cache/" + site.entry(k_a));
   auto record = nlohmann::json::parse(std::ifstream(before + ".record"));
@@ -262,8 +249,7 @@ TEST_CASE("what an earlier release has kept under the name of its key is found, 
   std::ofstream(earlier + ".record") << record.dump();
   site.start_daemon();
   CHECK(site.kept() == 1);
-  site.ask(2, {{k_a, "data"}});
-  CHECK(site.order(2).at(0).role == ShareRole::link);
+  CHECK(site.role_asked(2) == ShareRole::link);
   CHECK(site.order(2).at(0).path == earlier + "/data");
   site.over(1);
   site.over(2);

@@ -11,13 +11,11 @@ namespace fs = std::filesystem;
 
 TEST_CASE("a daemon that is started again knows what is kept, and who uses it") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}});
-  site.finish(1);
+  site.stage(1);
   site.start_daemon();
   REQUIRE(site.kept() == 1);
   CHECK(site.jobs->cache(0)[0].jobs == 1);
-  site.ask(2, {{k_a, "data"}});
-  CHECK(site.order(2).at(0).role == ShareRole::link);
+  CHECK(site.role_asked(2) == ShareRole::link);
   site.over(2);
   site.over(1);
   CHECK(site.workers.find(WorkerTask::compare) != nullptr);
@@ -25,9 +23,7 @@ TEST_CASE("a daemon that is started again knows what is kept, and who uses it") 
 
 TEST_CASE("after another boot nothing that was kept counts") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}});
-  site.finish(1);
-  site.over(1);
+  site.stage_and_end(1);
   site.boot = "another boot";
   site.start_daemon();
   CHECK(site.kept() == 0);
@@ -64,8 +60,7 @@ TEST_CASE("a daemon that was killed while a leader staged") {
   CHECK(site.state_of(1) == "ready");
   CHECK(site.kept() == 1);
   CHECK(site.text_in(1, "data") == "of job 1");
-  site.ask(2, {{k_a, "data"}});
-  CHECK(site.order(2).at(0).role == ShareRole::link);
+  CHECK(site.role_asked(2) == ShareRole::link);
 }
 
 TEST_CASE("a worker that had done its work when the daemon died before it could note it") {
@@ -142,9 +137,7 @@ TEST_CASE("what was kept is there when its job begins anew after a restart of th
 
 TEST_CASE("a daemon that is started again compares what nobody uses") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}});
-  site.finish(1);
-  site.over(1);
+  site.stage_and_end(1);
   REQUIRE(site.workers.find(WorkerTask::compare) != nullptr);
   site.start_daemon();
   site.compare("99999999999.0");

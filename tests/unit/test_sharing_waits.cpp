@@ -7,8 +7,7 @@ using namespace nodestage;
 
 TEST_CASE("who finds all its items there does not wait for a place") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}});
-  site.finish(1);
+  site.stage(1);
   site.ask(2, {{k_b, "other"}});
   CHECK(site.stages(2));  // the only place
   site.ask(3, {{k_a, "data"}});

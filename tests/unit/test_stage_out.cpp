@@ -9,8 +9,7 @@ using namespace nodestage;
 using Names = std::vector<std::string>;
 
 TEST_CASE("the contents of a directory, or with a trailing slash the directory") {
-  StageOutJob job;
-  write_file(job.directory / "run/results/a", "1");
+  StageOutJob job({{"run/results/a", "1"}});
   fs::permissions(job.directory / "run/results", fs::perms(0700));
   job.ask("run/results", "contents");
   job.ask("run/results", "inside/");
@@ -26,8 +25,7 @@ TEST_CASE("the contents of a directory, or with a trailing slash the directory")
 }
 
 TEST_CASE("an output tells when it was begun and ended, one that was skipped does not") {
-  StageOutJob job;
-  write_file(job.directory / "a", "1");
+  StageOutJob job({{"a", "1"}});
   job.ask("a", "out");
   job.ask("missing", "out");
   const std::uint64_t before = wall_ms();
@@ -41,8 +39,7 @@ TEST_CASE("an output tells when it was begun and ended, one that was skipped doe
 }
 
 TEST_CASE("a file: its new name, or into a directory") {
-  StageOutJob job;
-  write_file(job.directory / "a.h5", "1");
+  StageOutJob job({{"a.h5", "1"}});
   fs::create_directory(job.target / "there");
   fs::create_directory_symlink("there", job.target / "link");
   job.ask("a.h5", "new/b.h5");
@@ -60,8 +57,7 @@ TEST_CASE("a glob: each match under its base name, hidden files only when named"
   StageOutJob job;
   for (const char* name : {"1.pt", "2.pt", ".3.pt", "x.txt"})
     write_file(job.directory / "run" / name, name);
-  write_file(job.directory / ".nodestage-1/x", "");
-  write_file(job.directory / "run2/sub.pt/inner", "4");
+  write_files(job.directory, {{".nodestage-1/x", ""}, {"run2/sub.pt/inner", "4"}});
   fs::create_symlink("1.pt", job.directory / "run/l.pt");
   job.ask("run*/*.pt", "out");
   job.ask("run/.*.pt", "hidden");
@@ -78,11 +74,7 @@ TEST_CASE("a glob: each match under its base name, hidden files only when named"
 }
 
 TEST_CASE("a literal name goes before the glob, and a backslash is read by the glob") {
-  StageOutJob job;
-  write_file(job.directory / "a[1]", "literal");
-  write_file(job.directory / "a1", "matched");
-  write_file(job.directory / "b*", "star");
-  write_file(job.directory / "bb", "other");
+  StageOutJob job({{"a[1]", "literal"}, {"a1", "matched"}, {"b*", "star"}, {"bb", "other"}});
   job.ask("a[1]", "one/");
   job.ask("b\\*", "two/");
   REQUIRE(job.run() == 0);
@@ -127,9 +119,7 @@ TEST_CASE("braces: several names, of which those that do not exist are told") {
 }
 
 TEST_CASE("two matches of one base name: not one over the other") {
-  StageOutJob job;
-  write_file(job.directory / "a/log", "1");
-  write_file(job.directory / "b/log", "2");
+  StageOutJob job({{"a/log", "1"}, {"b/log", "2"}});
   job.ask("*/log", "out");
   CHECK(job.run() == 1);
   CHECK(file_text(job.target / "out/log") == "1");
@@ -138,8 +128,7 @@ TEST_CASE("two matches of one base name: not one over the other") {
         "target; let the pattern match the directories that they are in");
   job.request.outputs[0].source = "*";  // as it says
   REQUIRE(job.run() == 0);
-  CHECK(file_text(job.target / "out/a/log") == "1");
-  CHECK(file_text(job.target / "out/b/log") == "2");
+  check_files(job.target, {{"out/a/log", "1"}, {"out/b/log", "2"}});
 }
 
 TEST_CASE(
@@ -147,10 +136,7 @@ TEST_CASE(
   for (const auto outcome : {JobOutcome::success, JobOutcome::failure, JobOutcome::unknown}) {
     for (const bool is_another_there : {false, true}) {
       CAPTURE(is_another_there);
-      StageOutJob job;
-      write_file(job.directory / "results/a", "1");
-      write_file(job.directory / "logs/l", "1");
-      write_file(job.directory / "data/one", "staged");
+      StageOutJob job({{"results/a", "1"}, {"logs/l", "1"}, {"data/one", "staged"}});
       job.request.datasets.push_back({"/p/data.tar", "data"});
       job.ask("reslts", "out");
       job.ask("*.pt", "models");
@@ -188,8 +174,7 @@ struct StagedJob : StageOutJob {
 
 TEST_CASE("a glob does not mean what was staged, as long as the job has not changed it") {
   StagedJob job;
-  write_file(job.directory / "results/a", "1");
-  write_file(job.directory / "x.tar", "1");
+  write_files(job.directory, {{"results/a", "1"}, {"x.tar", "1"}});
   job.ask("*", "all");
   job.ask("*.tar", "tars");
   job.ask("data", "named");
@@ -209,10 +194,10 @@ TEST_CASE("of staged data that the job has changed, a glob means what it has cha
   for (const bool is_packed : {false, true}) {
     CAPTURE(is_packed);
     StagedJob job;
-    write_file(job.directory / "data/new", "1");
-    write_file(job.directory / "data/sub/old", "changed");
-    write_file(job.directory / "env/lib/__pycache__/a.pyc", "compiled");
-    write_file(job.directory / "in/beside", "1");
+    write_files(job.directory, {{"data/new", "1"},
+                                {"data/sub/old", "changed"},
+                                {"env/lib/__pycache__/a.pyc", "compiled"},
+                                {"in/beside", "1"}});
     fs::create_directory(job.directory / "data/empty");
     job.ask("*", is_packed ? "all.tar" : "all");
     REQUIRE(job.run() == 0);
@@ -235,14 +220,12 @@ TEST_CASE("of staged data that the job has changed, a glob means what it has cha
 TEST_CASE("what was staged is delivered where it is not known since when it is there") {
   StagedJob job;
   job.order.staged_ns.clear();
-  job.ask("*", "all");
-  REQUIRE(job.run() == 0);
+  job.deliver("*", "all");
   CHECK(names_in(job.target / "all") == Names{"data", "env", "f.tar", "in"});
 }
 
 TEST_CASE("links: those that stay inside lead on, those that leave are refused") {
-  StageOutJob job;
-  write_file(job.directory / "run3/results/a", "1");
+  StageOutJob job({{"run3/results/a", "1"}});
   write_file(job.target.parent_path() / "outside/secret", "s");
   fs::create_directory_symlink("run3", job.directory / "latest");
   fs::create_directory_symlink("latest/results", job.directory / "results");
@@ -276,8 +259,7 @@ TEST_CASE("when= against the outcome") {
         Row{When::failure, JobOutcome::success, skipped},
         Row{When::failure, JobOutcome::failure, done},
         Row{When::failure, JobOutcome::unknown, failed}}) {
-    StageOutJob job;
-    write_file(job.directory / "a", "1");
+    StageOutJob job({{"a", "1"}});
     job.order.outcome = row.outcome;
     job.ask("a", "a").when = row.when;
     job.ask("missing", "b").when = row.when;
@@ -289,8 +271,7 @@ TEST_CASE("when= against the outcome") {
 }
 
 TEST_CASE("an unknown pattern value fails the item and makes nothing") {
-  StageOutJob job;
-  write_file(job.directory / "a", "1");
+  StageOutJob job({{"a", "1"}});
   job.ask("a", "%A/");
   job.ask("a", "%j_%x/");
   job.order.job_name = "train";
@@ -300,8 +281,7 @@ TEST_CASE("an unknown pattern value fails the item and makes nothing") {
 }
 
 TEST_CASE("several nodes deliver side by side") {
-  StageOutJob job;
-  write_file(job.directory / "results/a", "1");
+  StageOutJob job({{"results/a", "1"}});
   job.order.node_count = 2;
   job.ask("results", "out");
   job.ask("results", "pack.tar");
@@ -315,9 +295,7 @@ TEST_CASE("several nodes deliver side by side") {
 }
 
 TEST_CASE("a target that may not be written: the cause and what to do") {
-  StageOutJob job;
-  write_file(job.directory / "results/a", "1");
-  write_file(job.directory / "b", "1");
+  StageOutJob job({{"results/a", "1"}, {"b", "1"}});
   fs::create_directory(job.target / "closed");
   fs::permissions(job.target / "closed", fs::perms(0500));
   job.ask("results", "closed");

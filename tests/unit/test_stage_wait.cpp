@@ -52,12 +52,35 @@ FakeDaemon::Script answer(const Message& message) {
 
 }  // namespace
 
-TEST_CASE("stage wait: ready gives the environment and the lines") {
-  Trial trial;
-  const auto result = trial.run({answer(Ready{{"SLURM_TMPDIR=/l/7"}, {"data: 1 file", "done"}})});
-  CHECK(result.verdict == StageVerdict::go_on);
-  CHECK(result.environment == std::vector<std::string>{"SLURM_TMPDIR=/l/7"});
-  CHECK(trial.said == "nodestage: n1: data: 1 file\nnodestage: n1: done\n");
+TEST_CASE("stage wait: what the daemon answers, and what the task says then") {
+  struct Row {
+    const char* what;
+    Speech speech;
+    Message answered;
+    StageVerdict verdict;
+    const char* said;
+  };
+  for (const Row& row :
+       {Row{"ready gives the environment and the lines", Speech::aloud,
+            Ready{{"SLURM_TMPDIR=/l/7"}, {"data: 1 file", "done"}}, StageVerdict::go_on,
+            "nodestage: n1: data: 1 file\nnodestage: n1: done\n"},
+        Row{"a failure says the cause, each line prefixed", Speech::aloud,
+            Failed{"data.tar: damaged\nat byte 5", {"other: done"}}, StageVerdict::fail,
+            "nodestage: n1: other: done\nnodestage: n1: data.tar: damaged\n"
+            "nodestage: n1: at byte 5\n"},
+        Row{"a task that does not speak says nothing", Speech::silent, Failed{"cause", {"line"}},
+            StageVerdict::fail, ""},
+        Row{"a failure that the step's first node tells ends the others without a word",
+            Speech::results, Failed{}, StageVerdict::fail, ""}}) {
+    CAPTURE(row.what);
+    Trial trial;
+    trial.speech = row.speech;
+    const auto result = trial.run({answer(row.answered)});
+    CHECK(result.verdict == row.verdict);
+    CHECK(trial.said == row.said);
+    if (row.verdict == StageVerdict::go_on)
+      CHECK(result.environment == std::vector<std::string>{"SLURM_TMPDIR=/l/7"});
+  }
 }
 
 TEST_CASE("stage wait: the wait message says who speaks and how often") {
@@ -84,28 +107,6 @@ TEST_CASE("stage wait: the wait message says who speaks and how often") {
   static_cast<void>(silent.run({script}));
   CHECK(heard.goes_on == 1);
   CHECK(heard.scope == WaitScope::node);
-}
-
-TEST_CASE("stage wait: a failure says the cause, each line prefixed") {
-  Trial trial;
-  const auto result = trial.run({answer(Failed{"data.tar: damaged\nat byte 5", {"other: done"}})});
-  CHECK(result.verdict == StageVerdict::fail);
-  CHECK(trial.said ==
-        "nodestage: n1: other: done\nnodestage: n1: data.tar: damaged\nnodestage: n1: at byte 5\n");
-}
-
-TEST_CASE("stage wait: a task that does not speak says nothing") {
-  Trial trial;
-  trial.speech = Speech::silent;
-  CHECK(trial.run({answer(Failed{"cause", {"line"}})}).verdict == StageVerdict::fail);
-  CHECK(trial.said.empty());
-}
-
-TEST_CASE("stage wait: a failure that the step's first node tells ends the others without a word") {
-  Trial trial;
-  trial.speech = Speech::results;
-  CHECK(trial.run({answer(Failed{})}).verdict == StageVerdict::fail);
-  CHECK(trial.said.empty());
 }
 
 TEST_CASE("stage wait: on a step's other nodes, results are told and progress is not") {
@@ -178,8 +179,7 @@ TEST_CASE("stage wait: a daemon that says nothing any more is given up as one th
     static_cast<void>(peer.hear());
   };
   CHECK(trial.run({falls_silent}).verdict == StageVerdict::fail);
-  CHECK(has(trial.said, "has not answered"));
-  CHECK(has(trial.said, "--exclude=n1"));
+  check_has(trial.said, {"has not answered", "--exclude=n1"});
 }
 
 TEST_CASE("stage wait: none takes what is ready and never fails") {

@@ -60,19 +60,15 @@ Names drop_staged_in(const StageOutJob& job) {
 TEST_CASE("of what was staged, little is delivered in the place of links, unless it was changed") {
   StageOutJob job;
   job.request.datasets.push_back({"/p/data.tar", "data"});
-  write_file(job.directory / "data/small/config", "c");
-  write_file(job.directory / "data/large/a", "");
+  write_files(job.directory, {{"data/small/config", "c"}, {"data/large/a", ""}});
   fs::resize_file(job.directory / "data/large/a", (std::uintmax_t{1} << 30) + 1);
   write_file(job.directory / "data/changed/a", "staged");
   job.order.staged_ns = {pass_file_time()};
   ::usleep(20'000);
   write_file(job.directory / "data/changed/b", "result");
-  link_in(job, "r/small", "data/small");
-  link_in(job, "r/file", "data/large/a");
-  link_in(job, "r/changed", "data/changed");
-  job.ask("r", "out");
-  REQUIRE(job.run() == 0);
-  const fs::path out = job.target / "out";
+  link_in(job,
+          {{"r/small", "data/small"}, {"r/file", "data/large/a"}, {"r/changed", "data/changed"}});
+  const fs::path out = job.deliver("r", "out");
   CHECK(file_text(out / "small/config") == "c");
   CHECK(fs::read_symlink(out / "file") == job.directory / "data/large/a");
   CHECK(file_text(out / "changed/b") == "result");
@@ -88,10 +84,8 @@ TEST_CASE("a link to what a glob leaves out, since it was staged, does not lead 
   job.order.staged_ns = {pass_file_time()};
   ::usleep(20'000);
   write_file(job.directory / "data/new", "n");
-  link_in(job, "r/config", "data/config");
-  link_in(job, "r/new", "data/new");
-  job.ask("*", "out/");
-  REQUIRE(job.run() == 0);
+  link_in(job, {{"r/config", "data/config"}, {"r/new", "data/new"}});
+  job.deliver("*", "out/");
   CHECK(file_text(job.target / "out/r/config") == "c");
   CHECK(fs::read_symlink(job.target / "out/r/new") == "../data/new");
   CHECK(names_in(job.target / "out/data") == Names{"new"});
@@ -105,14 +99,10 @@ TEST_CASE("a link to a staged directory that the job has added to leads to its c
   end_staging(job);
   job.write("ds/new", "n");
   job.write("ds/sub/new", "n");
-  link_in(job, "r/d", "ds");
-  link_in(job, "r/s", "ds/sub");
-  link_in(job, "r/same", "ds/same");
-  job.ask("*", "o/");
-  REQUIRE(job.run() == 0);
+  link_in(job, {{"r/d", "ds"}, {"r/s", "ds/sub"}, {"r/same", "ds/same"}});
+  job.deliver("*", "o/");
   const fs::path out = job.target / "o";
-  CHECK(fs::read_symlink(out / "r/d") == "../ds");
-  CHECK(fs::read_symlink(out / "r/s") == "../ds/sub");
+  check_links(out, {{"r/d", "../ds"}, {"r/s", "../ds/sub"}});
   CHECK(names_in(out / "r/d") == Names{"new", "sub"});
   CHECK(file_text(out / "r/same/old") == "staged");
   CHECK(job.note().find("contains the output") == std::string::npos);
@@ -132,14 +122,11 @@ TEST_CASE("a link beside staged data leads to nothing that is left out") {
     fs::create_symlink("./new", job.directory / "ds/newest");
     fs::create_symlink("current/new", job.directory / "ds/through");
     fs::create_symlink("nothing", job.directory / "ds/soon");
-    job.ask("*", target);
-    REQUIRE(job.run() == 0);
+    job.deliver("*", target);
     const fs::path out = unpacked(job, target);
     CHECK(names_in(out / "ds") == Names{"last", "new", "newest", "soon", "through", "v1"});
-    CHECK(file_text(out / "ds/last") == "staged");
-    CHECK(file_text(out / "ds/newest") == "n");
-    CHECK(fs::read_symlink(out / "ds/through") == "v1/new");
-    CHECK(fs::read_symlink(out / "ds/soon") == "nothing");
+    check_files(out, {{"ds/last", "staged"}, {"ds/newest", "n"}});
+    check_links(out, {{"ds/through", "v1/new"}, {"ds/soon", "nothing"}});
     CHECK(job.note().find("delivered instead: ds/last") != std::string::npos);
   }
 }
@@ -152,16 +139,12 @@ TEST_CASE("staged data in the place of a link are whole, and are there once") {
   link_in(job, "ds/cfg/top", "ds/cfg");
   end_staging(job);
   job.write("ds/new", "n");
-  link_in(job, "r/1", "ds/cfg");
-  link_in(job, "r/2", "ds/cfg");
-  job.ask("*", "o/");
-  REQUIRE(job.run() == 0);
+  link_in(job, {{"r/1", "ds/cfg"}, {"r/2", "ds/cfg"}});
+  job.deliver("*", "o/");
   const fs::path out = job.target / "o/r";
   CHECK(names_in(out / "1") == Names{"a", "b", "self", "top"});
   CHECK(file_text(out / "1/b") == "staged");
-  CHECK(fs::read_symlink(out / "1/self") == ".");
-  CHECK(fs::read_symlink(out / "1/top") == ".");
-  CHECK(fs::read_symlink(out / "2") == "1");
+  check_links(out, {{"1/self", "."}, {"1/top", "."}, {"2", "1"}});
 }
 
 TEST_CASE("of a large staged directory behind a link, only what the job has changed is delivered") {
@@ -175,10 +158,8 @@ TEST_CASE("of a large staged directory behind a link, only what the job has chan
     job.write("ds/large/sub/new", "n");
     fs::create_symlink("big", job.directory / "ds/large/huge");
     fs::create_symlink("sub/old", job.directory / "ds/large/small");
-    link_in(job, "r/changed", "ds/large");
-    link_in(job, "r/new", "ds/large/sub/new");
-    job.ask("r", target);
-    REQUIRE(job.run() == 0);
+    link_in(job, {{"r/changed", "ds/large"}, {"r/new", "ds/large/sub/new"}});
+    job.deliver("r", target);
     const fs::path out = unpacked(job, target);
     CHECK(names_in(out / "changed") == Names{"huge", "small", "sub"});
     CHECK(names_in(out / "changed/sub") == Names{"new"});
@@ -198,13 +179,10 @@ TEST_CASE("what was changed behind a link is delivered into a directory of an ea
   write_file(job.directory / "ds/big", "");
   fs::resize_file(job.directory / "ds/big", (std::uintmax_t{1} << 30) + 1);
   end_staging(job);
-  write_file(job.directory / "ck/5/model", "5");
-  write_file(job.directory / "ds/new", "n");
+  write_files(job.directory, {{"ck/5/model", "5"}, {"ds/new", "n"}});
   link_in(job, "r/latest", "ck/5");
-  job.ask("r", "out");
-  REQUIRE(job.run() == 0);
-  link_in(job, "r/before", "ds");
-  link_in(job, "r/latest", "ds");
+  job.deliver("r", "out");
+  link_in(job, {{"r/before", "ds"}, {"r/latest", "ds"}});
   REQUIRE(job.run_end() == 0);
   CHECK(names_in(job.target / "out/before") == Names{"new"});
   CHECK(names_in(job.target / "out/latest") == Names{"model", "new"});
@@ -216,14 +194,12 @@ TEST_CASE("of held results, what was staged and is unchanged goes, and nothing e
     StageOutJob job;
     for (const char* name : {"data", "code", "conf", "named", "late"}) {
       job.request.datasets.push_back({std::string("/p/") + name, name});
-      write_file(job.directory / name / "sub/old", "staged");
-      write_file(job.directory / name / "changed", "staged");
+      write_files(job.directory / name, {{"sub/old", "staged"}, {"changed", "staged"}});
     }
     job.request.datasets.back().async = true;  // the job may have written before it was complete
     write_file(job.directory / "code/kept/old", "staged");
     end_staging(job);
-    write_file(job.directory / "data/changed", "result");
-    write_file(job.directory / "data/sub/new/result", "result");
+    write_files(job.directory, {{"data/changed", "result"}, {"data/sub/new/result", "result"}});
     fs::create_hard_link(job.directory / "code/changed", job.directory / "twin");
     write_file(job.directory / "results/log", "2");
     if (has_link) link_in(job, "results/link", "conf/sub");

@@ -75,8 +75,7 @@ TEST_CASE("status table: colour marks what has failed and what is held, if it is
   StatusReport report;
   report.jobs.push_back(sample_job("n1", "held", {sample_item(ItemState::failed)}));
   const std::string text = status_text(report, "", Owners::hide, true);
-  CHECK(has(text, "\x1b[33mheld\x1b[0m"));
-  CHECK(has(text, "\x1b[31mfailed"));
+  check_has(text, {"\x1b[33mheld\x1b[0m", "\x1b[31mfailed"});
   CHECK_FALSE(has(status_text(report, "", Owners::hide), "\x1b"));
 }
 

@@ -77,10 +77,9 @@ extern "C" int syncfs(int fd) {
 }
 
 TEST_CASE("all that was delivered is stored, with the directories above it that were made") {
-  StageOutJob job;
-  write_file(job.directory / "results/a/b/small", "x");
-  write_file(job.directory / "results/large", std::string(5 << 20, 'x'));
-  write_file(job.directory / "results/closed/file", "x");
+  StageOutJob job({{"results/a/b/small", "x"},
+                   {"results/large", std::string(5 << 20, 'x')},
+                   {"results/closed/file", "x"}});
   fs::create_hard_link(job.directory / "results/large", job.directory / "results/a/again");
   fs::create_symlink("large", job.directory / "results/link");
   fs::permissions(job.directory / "results/closed", fs::perms(0500));
@@ -98,8 +97,7 @@ TEST_CASE("all that was delivered is stored, with the directories above it that 
 }
 
 TEST_CASE("what is put into a directory that may not be read is stored with its file system") {
-  StageOutJob job;
-  write_file(job.directory / "results/f", "f");
+  StageOutJob job({{"results/f", "f"}});
   const AsUser user;
   REQUIRE(chmod(job.target.c_str(), 0300) == 0);
   for (const std::string target : {"f", "new/", "a.tar"}) {
@@ -116,8 +114,7 @@ TEST_CASE("what is put into a directory that may not be read is stored with its 
 TEST_CASE("what could not be stored was not delivered, also the name of a directory above") {
   for (const std::string faulty : {"", "made"}) {
     CAPTURE(faulty);
-    StageOutJob job;
-    write_file(job.directory / "results/f", "f");
+    StageOutJob job({{"results/f", "f"}});
     const AsUser user;
     if (!faulty.empty()) fs::create_directory(job.target / faulty);
     synced.faulty = file_of(job.target / faulty);
@@ -160,8 +157,7 @@ TEST_CASE("nothing is stored for what a push only looks at") {
   for (const char* name : {"a/f", "b/f", "b/g"}) write_file(job.directory / "results" / name, "x");
   fs::create_directories(job.target / "out/b");  // somebody else's
   fs::permissions(job.target / "out/b", fs::perms(0700));
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
+  job.deliver("results", "out");
   const Fd low(::open((job.directory / "results/a/f").c_str(), O_RDWR | O_CLOEXEC));
   const Fd writer(::fcntl(low.get(), F_DUPFD_CLOEXEC, 100));
   REQUIRE(::write(writer.get(), "y", 1) == 1);
@@ -178,8 +174,7 @@ TEST_CASE(
   PushJob job;
   for (const char* name : {"a/f", "b/f"}) write_file(job.directory / "results" / name, "x");
   fs::create_directories(job.target / "out/b");
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
+  job.deliver("results", "out");
   {
     const Fd list_fd(::open(job.list.c_str(), O_RDWR | O_CLOEXEC));
     DeliveredList list(list_fd.get());
@@ -196,10 +191,8 @@ TEST_CASE(
 }
 
 TEST_CASE("what a push could not store is copied again") {
-  PushJob job;
-  write_file(job.directory / "results/a/f", "x");
-  job.ask("results", "out");
-  REQUIRE(job.run() == 0);
+  PushJob job({{"results/a/f", "x"}});
+  job.deliver("results", "out");
   write_file(job.directory / "results/a/f", "y");
   synced.faulty = file_of(job.target / "out/a");
   CHECK(job.run() == 1);

@@ -68,35 +68,28 @@ TEST_CASE("venv: wheels= had no meaning for an environment that was there") {
   CHECK(run.note() == note);
 }
 
-TEST_CASE("venv: names with blanks and other letters, there and here") {
+TEST_CASE("venv: an environment of any name, place and mode works where it is staged") {
+  std::string made = "old";
+  std::string source = "old";
+  std::string then = "true";
+  std::string place = "env";
+  SUBCASE("names with blanks and other letters, there and here") {
+    made = source = "my \xc3\xb6ld env";
+    place = "my n\xc3\xa9w/env";
+  }
+  SUBCASE("a path beyond what a #! line can hold") {
+    place = std::string(100, 'd') + "/" + std::string(100, 'e') + "/env";
+  }
+  SUBCASE("a link to it, and one that was moved by hand") {
+    then = "mv old moved; ln -s moved link";
+    source = "link";
+  }
+  SUBCASE("files and directories that may not be written") { then = "chmod -R a-w old"; }
   VenvRun run;
-  REQUIRE(run.make("my \xc3\xb6ld env") == 0);
-  run.add_venv("my \xc3\xb6ld env").destination = "my n\xc3\xa9w/env";
-  check_works(run, "my n\xc3\xa9w/env");
-}
-
-TEST_CASE("venv: a path beyond what a #! line can hold") {
-  VenvRun run;
-  REQUIRE(run.make("old") == 0);
-  const std::string place = std::string(100, 'd') + "/" + std::string(100, 'e') + "/env";
-  run.add_venv("old").destination = place;
+  REQUIRE(run.make(made) == 0);
+  REQUIRE(run.in_data(then) == 0);
+  run.add_venv(source).destination = place;
   check_works(run, place);
-}
-
-TEST_CASE("venv: a link to it, and one that was moved by hand") {
-  VenvRun run;
-  REQUIRE(run.make("made") == 0);
-  REQUIRE(run.in_data("mv made moved; ln -s moved link") == 0);
-  run.add_venv("link");
-  check_works(run);
-}
-
-TEST_CASE("venv: files and directories that may not be written") {
-  VenvRun run;
-  REQUIRE(run.make("old") == 0);
-  REQUIRE(run.in_data("chmod -R a-w old") == 0);
-  run.add_venv("old");
-  check_works(run);
 }
 
 TEST_CASE("venv: an archive behind a #! that is larger than any text") {
@@ -263,9 +256,8 @@ tar czf c.tgz -C c .)") == 0);
     REQUIRE(run.in_data("printf 'raise SystemExit(\"no room for the prefix\")' "
                         ">c/bin/conda-unpack; tar czf c.tgz -C c .") == 0);
     CHECK(run.run() == 1);
-    CHECK(has(run.cause(), "conda-unpack exited with code 1"));
-    CHECK(has(run.cause(), "| no room for the prefix"));
-    CHECK(has(run.cause(), "run bin/conda-unpack there"));
+    check_has(run.cause(), {"conda-unpack exited with code 1", "| no room for the prefix",
+                            "run bin/conda-unpack there"});
     CHECK_FALSE(has(run.cause(), "pip"));
   }
   SUBCASE("not where nothing may be run") {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,23 @@ inline bool has(std::string_view text, std::string_view part) {
 // Whether `text` is one of `texts`.
 inline bool has(const std::vector<std::string>& texts, std::string_view text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+// Each part is there.
+inline void check_has(std::string_view text, std::initializer_list<std::string_view> parts) {
+  INFO(std::string(text));
+  for (const std::string_view part : parts) {
+    CAPTURE(std::string(part));
+    CHECK(has(text, part));
+  }
+}
+
+inline void check_has(const std::vector<std::string>& texts,
+                      std::initializer_list<std::string_view> parts) {
+  for (const std::string_view part : parts) {
+    CAPTURE(std::string(part));
+    CHECK(has(texts, part));
+  }
 }
 
 // The content of a file; "" if it cannot be opened.
@@ -57,6 +75,34 @@ inline std::string source_text(const std::string& path) {
 inline void write_file(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary) << text;
+}
+
+// A file, or a link, below a directory: its path there, and its text.
+struct FileText {
+  std::string path;
+  std::string text;
+};
+using FileTexts = std::initializer_list<FileText>;
+
+template <typename Root>
+void write_files(const Root& root, FileTexts files) {
+  for (const FileText& file : files) write_file(root / file.path, file.text);
+}
+
+template <typename Root>
+void check_files(const Root& root, FileTexts files) {
+  for (const FileText& file : files) {
+    CAPTURE(file.path);
+    CHECK(file_text(root / file.path) == file.text);
+  }
+}
+
+template <typename Root>
+void check_links(const Root& root, FileTexts links) {
+  for (const FileText& link : links) {
+    CAPTURE(link.path);
+    CHECK(std::filesystem::read_symlink(root / link.path) == std::filesystem::path(link.text));
+  }
 }
 
 // For `if (skipped_without_root()) return;` at the top of a test.
