@@ -81,10 +81,11 @@ std::optional<JobId> parse_job_id(const std::string& text) {
   return id;
 }
 
-// An array's id gives its tasks, each with its own id; that of a heterogeneous job gives its
-// components.
+// An array's id gives its tasks, each with its own id; that of a heterogeneous job, or of one of
+// its components, gives all its components.
 Result<SlurmJob> read_job(const std::string& wanted, std::string_view output) {
   std::vector<SlurmJob> found;
+  std::optional<SlurmJob> whole;
   bool is_array = false;
   for (const std::string_view line : split(output, '\n')) {
     const auto fields = split(line, '|');
@@ -95,6 +96,7 @@ Result<SlurmJob> read_job(const std::string& wanted, std::string_view output) {
     job.nodes = fields[5];
     if (fields.size() > 6) job.reason = fields[6];
     is_array = is_array || fields[2] != "N/A";
+    if (fields[0] == wanted || fields[1] == wanted) whole = job;
     found.push_back(std::move(job));
   }
   if (found.empty()) return Error{ENOENT, "Slurm knows no job " + wanted};
@@ -102,10 +104,7 @@ Result<SlurmJob> read_job(const std::string& wanted, std::string_view output) {
   if (is_array)
     return Error{EINVAL, "job " + wanted + " is an array of " + human_count(found.size()) +
                              " tasks, or more"};
-  const auto whole = std::find_if(found.begin(), found.end(), [&](const SlurmJob& job) {
-    return std::to_string(job.id) == wanted;
-  });
-  if (whole == found.end()) return Error{EINVAL, "job " + wanted + " has several components"};
+  if (!whole) return Error{EINVAL, "job " + wanted + " has several components"};
   return *whole;
 }
 
@@ -118,6 +117,7 @@ Result<SlurmJob> read_accounted_job(const std::string& wanted, std::string_view 
       continue;
     job.state = fields[1].substr(0, fields[1].find(' '));  // "CANCELLED by 1001"
     if (fields[3].find(' ') == std::string_view::npos) job.nodes = fields[3];  // "None assigned"
+    if (fields.size() > 4 && (fields[4] == wanted || fields[4] == wanted + "+0")) return job;
     found.push_back(std::move(job));
   }
   if (found.size() == 1) return found.front();

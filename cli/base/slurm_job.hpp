@@ -44,9 +44,9 @@ std::optional<JobId> parse_job_id(const std::string& text);
 // asked.
 Result<SlurmJob> find_job(const std::string& wanted);
 // The same from squeue's output in k_squeue_format, and from sacct's in k_sacct_format.
-inline constexpr const char* k_squeue_format = "%A|%F|%K|%T|%U|%N|%r";
+inline constexpr const char* k_squeue_format = "%A|%i|%K|%T|%U|%N|%r";
 Result<SlurmJob> read_job(const std::string& wanted, std::string_view output);
-inline constexpr const char* k_sacct_format = "JobIDRaw,State,UID,NodeList";
+inline constexpr const char* k_sacct_format = "JobIDRaw,State,UID,NodeList,JobID";
 Result<SlurmJob> read_accounted_job(const std::string& wanted, std::string_view output);
 
 // Returns n1, n2, n3 for "n[1-3]".
