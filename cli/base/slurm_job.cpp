@@ -1,6 +1,7 @@
 #include "cli/base/slurm_job.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "cli/base/programs.hpp"
 #include "common/text/human.hpp"
@@ -135,6 +136,17 @@ Result<SlurmJob> find_job(const std::string& wanted) {
     return program_fault(end, "squeue");
   auto job = read_job(wanted, is_answered ? end.output : "");
   return job || job.error().code != ENOENT ? job : find_accounted_job(wanted);
+}
+
+Result<JobId> find_job_id(const std::string& text) {
+  if (const auto id = parse_job_id(text)) return *id;
+  const std::size_t dot = std::min(text.find('.'), text.size());
+  const Error is_none{ENOMSG, "'" + text + "' is not a job id"};
+  if (!is_job_id(std::string_view(text).substr(0, dot))) return is_none;
+  TRY_ASSIGN(const SlurmJob job, find_job(text.substr(0, dot)));
+  const auto id = parse_job_id(std::to_string(job.id) + text.substr(dot));
+  if (!id) return is_none;
+  return *id;
 }
 
 Result<std::vector<std::string>> expand_nodes(const std::string& nodes) {
