@@ -122,6 +122,11 @@ journal() {
     [ "$status" -eq 0 ]
     has "$output" "delivered now"
     lacks "$output" "nodestage recover"
+    run as alice nodestage report "$JOBID"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has "$output" "job $JOBID, started" ", succeeded"$'\n'
+    lacks "$output" "results are held" "not delivered" "failed" "skipped"
     assert_idle_clean
 }
 
