@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -88,10 +89,11 @@ std::optional<JobId> parse_job_id(const std::string& text) {
   return id;
 }
 
-// An array's id gives its tasks, each with its own id; that of a heterogeneous job gives its
-// components.
+// An array's id gives its tasks, each with its own id; that of a heterogeneous job, or of one of
+// its components, gives all its components.
 Result<SlurmJob> read_job(const std::string& wanted, std::string_view output) {
   std::vector<SlurmJob> found;
+  std::optional<SlurmJob> whole;
   bool is_array = false;
   for (const std::string_view line : split(output, '\n')) {
     const auto fields = split(line, '|');
@@ -102,6 +104,7 @@ Result<SlurmJob> read_job(const std::string& wanted, std::string_view output) {
     job.nodes = fields[5];
     if (fields.size() > 6) job.reason = fields[6];
     is_array = is_array || fields[2] != "N/A";
+    if (fields[0] == wanted || fields[1] == wanted) whole = job;
     found.push_back(std::move(job));
   }
   if (found.empty()) return Error{ENOENT, "Slurm knows no job " + wanted};
@@ -109,10 +112,7 @@ Result<SlurmJob> read_job(const std::string& wanted, std::string_view output) {
   if (is_array)
     return Error{EINVAL, "job " + wanted + " is an array of " + human_count(found.size()) +
                              " tasks, or more"};
-  const auto whole = std::find_if(found.begin(), found.end(), [&](const SlurmJob& job) {
-    return std::to_string(job.id) == wanted;
-  });
-  if (whole == found.end()) return Error{EINVAL, "job " + wanted + " has several components"};
+  if (!whole) return Error{EINVAL, "job " + wanted + " has several components"};
   return *whole;
 }
 
@@ -125,6 +125,7 @@ Result<SlurmJob> read_accounted_job(const std::string& wanted, std::string_view 
       continue;
     job.state = fields[1].substr(0, fields[1].find(' '));  // "CANCELLED by 1001"
     if (fields[3].find(' ') == std::string_view::npos) job.nodes = fields[3];  // "None assigned"
+    if (fields.size() > 4 && (fields[4] == wanted || fields[4] == wanted + "+0")) return job;
     found.push_back(std::move(job));
   }
   if (found.size() == 1) return found.front();
@@ -142,6 +143,17 @@ Result<SlurmJob> find_job(const std::string& wanted) {
     return program_fault(end, "squeue");
   auto job = read_job(wanted, is_answered ? end.output : "");
   return job || job.error().code != ENOENT ? job : find_accounted_job(wanted);
+}
+
+Result<JobId> find_job_id(const std::string& text) {
+  if (const auto id = parse_job_id(text)) return *id;
+  const std::size_t dot = std::min(text.find('.'), text.size());
+  const Error is_none{ENOMSG, "'" + text + "' is not a job id"};
+  if (!is_job_id(std::string_view(text).substr(0, dot))) return is_none;
+  TRY_ASSIGN(const SlurmJob job, find_job(text.substr(0, dot)));
+  const auto id = parse_job_id(std::to_string(job.id) + text.substr(dot));
+  if (!id) return is_none;
+  return *id;
 }
 
 Result<std::vector<std::string>> expand_nodes(const std::string& nodes) {

@@ -46,13 +46,17 @@ std::optional<JobId> parse_job_id(const std::string& text);
 // asked.
 Result<SlurmJob> find_job(const std::string& wanted);
 // The same from squeue's output in k_squeue_format, and from sacct's in k_sacct_format.
-inline constexpr const char* k_squeue_format = "%A|%F|%K|%T|%U|%N|%r";
+inline constexpr const char* k_squeue_format = "%A|%i|%K|%T|%U|%N|%r";
 Result<SlurmJob> read_job(const std::string& wanted, std::string_view output);
-inline constexpr const char* k_sacct_format = "JobIDRaw,State,UID,NodeList";
+inline constexpr const char* k_sacct_format = "JobIDRaw,State,UID,NodeList,JobID";
 Result<SlurmJob> read_accounted_job(const std::string& wanted, std::string_view output);
 
 // Returns n1, n2, n3 for "n[1-3]".
 Result<std::vector<std::string>> expand_nodes(const std::string& nodes);
+
+// Finds the number and the run that "12", "12.1", "10_3", or "10+1.1" names. Of the last two only
+// Slurm knows the number; the faults are those of find_job(). ENOMSG: it is not a job id.
+Result<JobId> find_job_id(const std::string& text);
 
 // Returns the path of the output file of a batch job, named as for find_job(); empty: not known.
 std::string output_path(const std::string& wanted);

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -208,10 +209,13 @@ Progress since(Progress progress, Deadline begun) {
 }  // namespace
 
 int recover(const RecoverArguments& arguments) {
-  const auto id = parse_job_id(arguments.job);
+  const auto id = find_job_id(arguments.job);
+  if (!id && id.error().code != ENOMSG)
+    return fault(id.error().text(), "`nodestage held --all-nodes` lists what nodes hold.");
   if (!id)
-    return wrong_usage("'" + arguments.job + "' is not a job id",
-                       "JOBID is a number, or JOBID.RESTART.");
+    return wrong_usage(id.error().text(),
+                       "JOBID is a number; for a task of an array, JOBID_TASK; of a run that was "
+                       "requeued, JOBID.RESTART.");
   const Recover ask{id->job, id->restart, absolute(arguments.directory)};
   if (ask.directory.empty())
     return fault("the current directory does not exist", "Give an absolute DIR.");

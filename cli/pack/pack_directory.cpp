@@ -286,7 +286,7 @@ std::string advice(int code) {
       return "Free some space there, or write to another directory with -o.";
     case EACCES:
     case EPERM:
-      return "Check that you can read the whole directory and write to the path of -o.";
+      return "Check that you may write to the path of -o.";
     case EEXIST:
       return "--force replaces it.";
     case k_foreign_entry:
@@ -296,6 +296,11 @@ std::string advice(int code) {
     default:
       return "Nothing was left behind; try again.";
   }
+}
+
+std::string advice_to_read(int code) {
+  if (code != EACCES && code != EPERM) return advice(code);
+  return "Make it readable, or stage the directory itself without it: exclude=NAME.";
 }
 
 int make(const PackArguments& arguments, FrameForm form, std::optional<std::int64_t> mtime,
@@ -311,7 +316,9 @@ int make(const PackArguments& arguments, FrameForm form, std::optional<std::int6
     fault("stopped by signal " + std::to_string(packing.signal()), "Nothing was left behind.");
     return 128 + packing.signal();
   }
-  if (done) done = put_in_place(std::move(*file), pending, place, arguments.overwrite);
+  if (!done)
+    return fault(arguments.output + ": " + done.error().text(), advice_to_read(done.error().code));
+  done = put_in_place(std::move(*file), pending, place, arguments.overwrite);
   if (!done) return fault(arguments.output + ": " + done.error().text(), advice(done.error().code));
   std::printf("%s: %s\n", printable(arguments.output).c_str(), packing.summary().c_str());
   return 0;

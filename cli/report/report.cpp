@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <sstream>
 #include <string_view>
@@ -302,29 +303,15 @@ class ReportCommand {
   Reports reports_;
 };
 
-// Only Slurm knows the number that a task of an array or a component has itself.
-Result<JobId> own_id(const std::string& text) {
-  const std::size_t dot = text.find('.');
-  TRY_ASSIGN(const SlurmJob job, find_job(text.substr(0, dot)));
-  JobId id{job.id};
-  if (dot != std::string::npos) {
-    const auto whole = parse_job_id(std::to_string(job.id) + text.substr(dot));
-    if (!whole) return Error{ENOMSG, "'" + text + "' is not a job id"};
-    id = *whole;
-  }
-  return id;
-}
-
 }  // namespace
 
 int report(const ReportArguments& arguments) {
-  if (const auto id = parse_job_id(arguments.job)) return ReportCommand(arguments, *id).run();
-  if (!is_job_id(arguments.job.substr(0, arguments.job.find('.'))))
-    return wrong_usage("'" + arguments.job + "' is not a job id",
+  const auto id = find_job_id(arguments.job);
+  if (id) return ReportCommand(arguments, *id).run();
+  if (id.error().code == ENOMSG)
+    return wrong_usage(id.error().text(),
                        "JOBID is a number; for a task of an array, JOBID_TASK; of a run that was "
                        "requeued, JOBID.RESTART.");
-  const auto id = own_id(arguments.job);
-  if (id) return ReportCommand(arguments, *id).run();
   fault(id.error().text(),
         "Once Slurm has forgotten a job, nodes know it by the number that its task had as a job of "
         "its own: SLURM_JOB_ID.");

@@ -22,6 +22,16 @@ echo other >q/data.tar.gz.asc
 says --stage-dataset=q/data.tar.gz.ab -- true
 bash -c "$(grep -o 'cat .* > [^ ]*' <<<"$said")"
 cmp whole.tar.gz q/data.tar.gz
+# Many parts: split(1) goes on with "da" after "cz", with "9000" after "89", and with "zaaa" after "yz".
+for how in '-b 760' '-b 760 -d' '-b 170'; do
+    rm -r q
+    mkdir q
+    split $how whole.tar.gz q/data.tar.gz.
+    first=$(ls q | head -n 1)
+    says --stage-dataset="q/$first" -- true
+    bash -c "$(grep -o 'cat .* > [^ ]*' <<<"$said")"
+    cmp whole.tar.gz q/data.tar.gz
+done
 # A part of a split zip.
 zip -qs 64k z/sp.zip f
 for name in sp.z01 sp.zip; do

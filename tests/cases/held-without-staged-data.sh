@@ -22,7 +22,7 @@ echo "$said"
 has "$said" "job $job, " 'succeeded, but results are held'
 lacks "$said" working
 has "$output" "shared, already here (staged by job ${job}_3)"
-nodestage recover "$job" back --node=n1
+nodestage recover "${job}_4" back --node=n1
 holds back/logs/a 1
 holds back/ds/kept staged
 absent back/ds/other back/big.bin

@@ -18,3 +18,7 @@ holds "out_$job/one" 1
 holds "out_$job/rank" 0
 holds "out_$((job + 1))/one" 1
 holds "out_$((job + 1))/rank" 1
+# A component has the name that squeue shows.
+has "$(nodestage status "$job+1")" "job $job+1 is over (COMPLETED)"
+has "$(nodestage report "$job+1")" "job $((job + 1)), started"
+has "$(nodestage report "$job+0")" "job $job, started"

@@ -120,6 +120,9 @@ journal() {
     exits 0 as alice nodestage status "$JOBID"
     has "$output" "delivered now"
     lacks "$output" "nodestage recover"
+    exits 0 as alice nodestage report "$JOBID"
+    has "$output" "job $JOBID, started" ", succeeded"$'\n'
+    lacks "$output" "results are held" "not delivered" "failed" "skipped"
 }
 
 @test "the target's file system full: held and reported; with room again the next try delivers; nothing half is left" {

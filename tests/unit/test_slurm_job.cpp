@@ -23,9 +23,12 @@ TEST_CASE("squeue: arrays and heterogeneous jobs") {
   const std::string tasks = "12|12|4|RUNNING|1001|n1|None\n15|12|3|RUNNING|1001|n1|None\n";
   CHECK(read_job("12", tasks).error().code == EINVAL);
   CHECK(read_job("12", tasks).error().what == "job 12 is an array of 2 tasks, or more");
-  const std::string components = "13|13|N/A|RUNNING|1001|n2|None\n12|12|N/A|RUNNING|1001|n1|None\n";
+  const std::string components =
+      "13|12+1|N/A|RUNNING|1001|n2|None\n12|12+0|N/A|RUNNING|1001|n1|None\n";
   CHECK(read_job("12", components)->nodes == "n1");
-  CHECK(read_job("12+1", components).error().code == EINVAL);
+  CHECK(read_job("12+0", components)->nodes == "n1");
+  CHECK(read_job("12+1", components)->id == 13);
+  CHECK(read_job("12+2", components).error().code == EINVAL);
 }
 
 TEST_CASE("squeue: no such job, and what is no answer") {
@@ -79,6 +82,9 @@ TEST_CASE("accounting: a job that the controller has forgotten") {
   CHECK(cancelled->state == "CANCELLED");
   CHECK(cancelled->nodes.empty());
   CHECK(read_accounted_job("12", "12|FAILED|1001|n1\n15|FAILED|1001|n1\n").error().code == EINVAL);
+  const std::string components = "12|FAILED|1001|n1|12+0\n13|FAILED|1001|n2|12+1\n";
+  CHECK(read_accounted_job("12", components)->nodes == "n1");
+  CHECK(read_accounted_job("12+1", components)->id == 13);
   for (const char* none : {"", "hello\n", "12|COMPLETED|alice|n1\n", "12|COMPLETED\n"})
     CHECK(read_accounted_job("12", none).error().code == ENOENT);
 }

@@ -124,6 +124,8 @@ TEST_CASE("status table: when there is nothing to show") {
   report.reason = "None";
   CHECK(status_text(report, "12", Owners::hide) ==
         "job 12 is pending: its staging starts when the job starts\n");
+  report.slurm_state = "SUSPENDED";
+  CHECK(status_text(report, "12", Owners::hide).starts_with("job 12 is suspended: "));
   report.faults.push_back({"n1", "why"});
   CHECK(status_text(report, "12", Owners::hide) ==
         "job 12: no node has reported anything about it\n  n1: why\n");

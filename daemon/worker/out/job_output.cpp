@@ -86,11 +86,9 @@ class Drop {
   Status keep_outputs(const std::vector<OutputItem>& outputs) {
     for (const OutputItem& output : outputs) {
       TRY_ASSIGN(const OutputSource found, find_results(tree_, output.source, staged_));
-      for (const std::string& path : found.paths) {
-        const bool is_whole =
-            std::find(found.changed.begin(), found.changed.end(), path) == found.changed.end();
-        if (is_whole) TRY(keep(path));
-      }
+      const std::set<std::string> changed(found.changed.begin(), found.changed.end());
+      for (const std::string& path : found.paths)
+        if (!changed.contains(path)) TRY(keep(path));
     }
     return {};
   }
@@ -105,7 +103,7 @@ class Drop {
       if (step->kind == WalkStep::Kind::fault) return step->fault;
       if (step->kind != WalkStep::Kind::leaf || !S_ISLNK(step->info.st_mode)) continue;
       const std::string path = walk.path(*step);
-      if (!is_kept(path) && staged_.is_unchanged(path, step->info)) continue;
+      if (!lies_in_any(path, kept_) && staged_.is_unchanged(path, step->info)) continue;
       has_links_ = true;
       TRY_ASSIGN(const ResolvedPath place, tree_.find({path}));
       if (const std::string item = staged_.item_at(place.path); !item.empty()) kept_.insert(item);
@@ -145,13 +143,8 @@ class Drop {
     return {};
   }
 
-  [[nodiscard]] bool is_kept(const std::string& path) const {
-    return std::any_of(kept_.begin(), kept_.end(),
-                       [&path](const std::string& top) { return lies_in(path, top); });
-  }
-
   bool drop(const WalkStep& step, const std::string& path) {
-    if (!staged_.is_as_staged(path, step.info) || is_kept(path)) return false;
+    if (!staged_.is_as_staged(path, step.info) || lies_in_any(path, kept_)) return false;
     if (::unlinkat(step.dir_fd, step.name.c_str(), 0) != 0) return false;
     bytes_ += static_cast<std::uint64_t>(step.info.st_blocks) * k_block;
     return true;

@@ -72,17 +72,8 @@ class OutputSearch {
     if (!found) named_.insert(source);  // it cannot be examined, and may exist
     for (const std::string& path : found ? found->paths : std::vector<std::string>()) {
       named_.insert(path);
-      if (const auto real = resolved(job_, path)) named_.insert(*real);
+      if (const auto real = resolved(job_, path); real && !real->empty()) named_.insert(*real);
     }
-  }
-
-  [[nodiscard]] bool is_named(const std::string& path) const {
-    if (named_.count(path) > 0) return true;
-    for (std::size_t end = path.rfind('/'); end != std::string::npos && end > 0;
-         end = path.rfind('/', end - 1)) {
-      if (named_.count(path.substr(0, end)) > 0) return true;
-    }
-    return false;
   }
 
   [[nodiscard]] bool is_above_named(const std::string& path) const {
@@ -95,7 +86,7 @@ class OutputSearch {
     if (!names) return left_.push_back(directory.empty() ? "." : directory);
     for (const std::string& name : *names) {
       const std::string path = joined_path(directory, name);
-      if (!name.starts_with(".nodestage") && !is_named(path)) look_at(path);
+      if (!name.starts_with(".nodestage") && !lies_in_any(path, named_)) look_at(path);
     }
   }
 
@@ -114,7 +105,7 @@ class OutputSearch {
 
   [[nodiscard]] bool leads_to_left(const std::string& link) const {
     const auto real = resolved(job_, link);
-    return real && !is_named(*real) && !is_above_named(*real) && !staged_.meets(*real);
+    return real && !lies_in_any(*real, named_) && !is_above_named(*real) && !staged_.meets(*real);
   }
 
   const StagedData& staged_;

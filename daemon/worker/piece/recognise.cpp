@@ -23,21 +23,30 @@ bool exists(const std::string& path) {
 }
 
 // Patterns that match the parts beside this one and nothing else, in the order of their numbers:
-// " t.tar.part[0-9] t.tar.part[0-9][0-9]".
+// " t.tar.part[0-9] t.tar.part[0-9][0-9]". After "89" and "yz", split(1) writes "9000" and "zaaa".
 std::string all_parts(const std::string& directory, const PartName& part) {
+  const bool has_digits = part.number.find_first_not_of("0123456789") == std::string::npos;
   std::set<std::size_t> lengths = {part.number.size()};
+  std::set<std::string> endings;
   auto names = DirectoryStream::at(AT_FDCWD, directory.empty() ? "." : directory);
   while (const auto name = names.next()) {
     const auto other = part_name(*name);
     if (other && other->is_like(part)) lengths.insert(other->number.size());
+    if (name->starts_with(part.whole + part.joint))
+      endings.emplace(name->substr(part.whole.size() + part.joint.size()));
   }
-  const bool has_digits = part.number.find_first_not_of("0123456789") == std::string::npos;
+  char last = 'c';  // of the first letters
+  while (last < 'y' && endings.contains({static_cast<char>(last + 1), 'a'})) ++last;
+  const std::string first = has_digits ? "[0-9]" : std::string("[a-") + last + "]";
+  const std::string each = has_digits ? "[0-9]" : "[a-z]";
+  const std::string start = " " + shell_word(shown(directory + part.whole)) + part.joint;
   std::string patterns;
   for (const std::size_t length : lengths) {
-    patterns += " " + shell_word(shown(directory + part.whole)) + part.joint;
-    for (std::size_t i = 0; i < length; ++i)
-      patterns += has_digits ? "[0-9]" : i == 0 ? "[a-c]" : "[a-z]";
+    patterns += start + first;
+    for (std::size_t i = 1; i < length; ++i) patterns += each;
   }
+  if (endings.contains(has_digits ? "9000" : "zaaa") && !lengths.contains(4))
+    patterns += start + (has_digits ? "9" : "z") + each + each + each;
   return patterns;
 }
 

@@ -111,6 +111,15 @@ bool lies_in(std::string_view path, std::string_view top) {
   return path.starts_with(top) && (path.size() == top.size() || path[top.size()] == '/');
 }
 
+bool lies_in_any(const std::string& path, const std::set<std::string>& tops) {
+  if (tops.contains(path) || tops.contains("")) return true;
+  for (std::size_t end = path.rfind('/'); end != std::string::npos && end > 0;
+       end = path.rfind('/', end - 1)) {
+    if (tops.contains(path.substr(0, end))) return true;
+  }
+  return false;
+}
+
 std::string joined_path(std::string_view directory, std::string_view name) {
   std::string path(directory);
   if (!directory.empty() && !name.empty()) path += '/';

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,8 @@ class JobTree {
 
 // Returns whether `path` is `top` or below it; both without "." and "..". Everything is below "".
 bool lies_in(std::string_view path, std::string_view top);
+// Does the same for any of many, in the time for a few.
+bool lies_in_any(const std::string& path, const std::set<std::string>& tops);
 
 // Makes "a/b/c" of "a/b" and "c"; either may be empty.
 std::string joined_path(std::string_view directory, std::string_view name);
