@@ -226,11 +226,17 @@ Error no_output_source(const std::string& source, const std::string& target) {
   return not_below("the source", source, advice);
 }
 
-// Longer ones exist, but no call of the system takes them. What a pattern matches may be shorter.
-Status check_length(const std::string& path, const OptionPart& part, TextRange& at) {
+// Returns the directory in which a pattern begins. What that matches may be shorter.
+std::string literal_part(const std::string& path) {
+  if (!is_glob(path)) return path;
+  return path.substr(0, path.rfind('/', path.find_first_of("*?[{\\")) + 1);
+}
+
+// Longer ones exist, but no call of the system takes them.
+Status check_length(const std::string& whole, const OptionPart& part, TextRange& at) {
   constexpr std::size_t k_most_path = 4095;  // PATH_MAX, with its NUL
   constexpr std::size_t k_most_name = 255;   // NAME_MAX
-  if (is_glob(path)) return {};
+  const std::string path = literal_part(whole);
   const TextRange before = std::exchange(at, part.place);
   if (path.size() > k_most_path)
     return Error{ENAMETOOLONG, "a path of " + human_count(path.size()) +
@@ -357,6 +363,7 @@ Result<VenvItem> read_venv(std::string_view text, const SubmitContext& place, Te
   for (const OptionPart& key : cut.keys) {
     TRY(check_variables(key, text, at));
     TRY(set_key(item, key.text, place));
+    TRY(check_length(item.wheels, key, at));
   }
   return item;
 }

@@ -13,3 +13,9 @@ for source in "/project/$long" "/project/$name"; do
     [ "$code" != 0 ]
     has "$(cat .submitted)" 'is too long'
 done
+: >r.txt
+for option in "--stage-dataset=/project/$long/*.tar" "--stage-venv=r.txt,wheels=/project/$long"; do
+    says "$option" -- true
+    [ "$code" = 125 ]
+    has "$said" 'a path of 6,0' 'is too long'
+done
