@@ -166,7 +166,7 @@ std::optional<FrameForm> form_of(const std::string& output) {
 }
 
 // Returns whether `inner` is `outer` or below it.
-bool is_below(int inner, int outer) {
+bool lies_below(int inner, int outer) {
   struct stat wanted {};
   struct stat before {};
   if (::fstat(outer, &wanted) != 0) return false;
@@ -344,7 +344,7 @@ int pack_directory(const PackArguments& arguments) {
     return fault(directory.error().text(), "DIR must be a directory that you can read.");
   auto place = open_place(arguments.output);
   if (!place) return fault(place.error().text(), "The archive's directory must exist: mkdir -p");
-  if (is_below(place->directory.get(), directory->get()))
+  if (lies_below(place->directory.get(), directory->get()))
     return wrong_usage("the archive would be inside the directory that it packs",
                        "Name a file outside of " + arguments.directory + " with -o.");
   struct stat info {};
