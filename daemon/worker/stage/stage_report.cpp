@@ -4,6 +4,9 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
 
 #include "common/text/fnv1a.hpp"
 #include "common/text/human.hpp"
