@@ -287,7 +287,7 @@ TEST_CASE("random damage below right checksums ends in a fault or the end") {
         const std::size_t block = random() % blocks * k_tar_block;
         const std::size_t field = random() % 3 == 0 ? 124 + random() % 12 : random() % k_tar_block;
         bad[block + field] = static_cast<char>(random() % 4 == 0 ? '0' + random() % 8 : random());
-        if (TarHeader(std::as_bytes(std::span(whole)).subspan(block, k_tar_block))
+        if (TarHeaderBlock(std::as_bytes(std::span(whole)).subspan(block, k_tar_block))
                 .has_right_checksum())
           set_checksum(bad, block);
       }

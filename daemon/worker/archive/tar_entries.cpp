@@ -32,16 +32,16 @@ class TarEntries final : public Entries {
   [[nodiscard]] std::string note() const override { return rest_.note(); }
 
  private:
-  Result<TarHeader> take_block();
+  Result<TarHeaderBlock> take_block();
   Result<std::string> take_text(std::uint64_t bytes);
-  Result<bool> take_extension(const TarHeader& header, std::uint64_t size);
-  Status begin_entry(const TarHeader& header, std::uint64_t size);
-  void name_entry(const TarHeader& header);
-  Status keep_data(const TarHeader& header, std::uint64_t size);
+  Result<bool> take_extension(const TarHeaderBlock& header, std::uint64_t size);
+  Status begin_entry(const TarHeaderBlock& header, std::uint64_t size);
+  void name_entry(const TarHeaderBlock& header);
+  Status keep_data(const TarHeaderBlock& header, std::uint64_t size);
   Result<bool> is_header_next();
-  Status begin_sparse(const TarHeader& header);
-  Status read_gnu_pieces(TarHeader header);
-  Status add_gnu_pieces(const TarHeader& header, std::size_t at, std::size_t count);
+  Status begin_sparse(const TarHeaderBlock& header);
+  Status read_gnu_pieces(TarHeaderBlock header);
+  Status add_gnu_pieces(const TarHeaderBlock& header, std::size_t at, std::size_t count);
   Status read_map();
   Status add_piece(std::uint64_t offset, std::uint64_t size);
   Status end_pieces();
@@ -66,7 +66,7 @@ class TarEntries final : public Entries {
 
 // Headers never lie across two blocks: all blocks but the last are multiples of 512 bytes. After
 // the last one comes the input's end, or the reason why there is no more.
-Result<TarHeader> TarEntries::take_block() {
+Result<TarHeaderBlock> TarEntries::take_block() {
   TRY_ASSIGN(bool is_there, bytes_.fill());
   if (is_there && bytes_.left().size() < k_tar_block) {
     bytes_.skip(bytes_.left().size());
@@ -75,7 +75,7 @@ Result<TarHeader> TarEntries::take_block() {
   if (!is_there || bytes_.left().size() < k_tar_block) return decoder_.cut_off();
   const Bytes bytes = bytes_.left().first(k_tar_block);
   bytes_.skip(k_tar_block);
-  return TarHeader(bytes);
+  return TarHeaderBlock(bytes);
 }
 
 Result<std::string> TarEntries::take_text(std::uint64_t bytes) {
@@ -101,7 +101,7 @@ Result<Entry*> TarEntries::next() {
           "end marker, the key eof=optional stages it";
       return error;
     }
-    TRY_ASSIGN(const TarHeader header, take_block());
+    TRY_ASSIGN(const TarHeaderBlock header, take_block());
     if (header.is_zero()) {
       if (has_extension_) return damaged("an extended header without its entry");
       TRY_ASSIGN(const bool is_another, rest_.find_archive());
@@ -122,7 +122,7 @@ Result<Entry*> TarEntries::next() {
 }
 
 // Whether the header only describes what follows. After that it must not be used any more.
-Result<bool> TarEntries::take_extension(const TarHeader& header, std::uint64_t size) {
+Result<bool> TarEntries::take_extension(const TarHeaderBlock& header, std::uint64_t size) {
   const char type = header.type();
   switch (type) {
     case 'L':
@@ -178,7 +178,7 @@ Entry::Kind kind_of(char type, std::string_view name) {
   }
 }
 
-void TarEntries::name_entry(const TarHeader& header) {
+void TarEntries::name_entry(const TarHeaderBlock& header) {
   if (local_.sparse && local_.sparse->name) {
     entry_.name = *local_.sparse->name;
   } else if (local_.path || global_.path) {
@@ -195,7 +195,7 @@ void TarEntries::name_entry(const TarHeader& header) {
   }
 }
 
-Status TarEntries::begin_entry(const TarHeader& header, std::uint64_t size) {
+Status TarEntries::begin_entry(const TarHeaderBlock& header, std::uint64_t size) {
   name_entry(header);
   entry_.kind = kind_of(header.type(), entry_.name);
   entry_.mode = static_cast<mode_t>(header.mode() & 07777);
@@ -212,7 +212,7 @@ Status TarEntries::begin_entry(const TarHeader& header, std::uint64_t size) {
 }
 
 // Decides which data are present and where they go.
-Status TarEntries::keep_data(const TarHeader& header, std::uint64_t size) {
+Status TarEntries::keep_data(const TarHeaderBlock& header, std::uint64_t size) {
   offset_ = 0;
   is_sparse_ = false;
   const char type = header.type();
@@ -224,7 +224,7 @@ Status TarEntries::keep_data(const TarHeader& header, std::uint64_t size) {
     return begin_sparse(header);
   if (entry_.kind == Entry::Kind::hard_link && size > 0) {
     // Only pax has data there. For the others, the next block shows what was meant.
-    bool is_without = header.dialect() != TarHeader::Dialect::ustar;
+    bool is_without = header.dialect() != TarHeaderBlock::Dialect::ustar;
     if (!is_without && !has_pax_) {
       TRY_ASSIGN(is_without, is_header_next());
     }
@@ -237,16 +237,16 @@ Status TarEntries::keep_data(const TarHeader& header, std::uint64_t size) {
 Result<bool> TarEntries::is_header_next() {
   TRY_ASSIGN(const bool is_there, bytes_.fill());
   if (!is_there || bytes_.left().size() < k_tar_block) return false;
-  const TarHeader next(bytes_.left().first(k_tar_block));
+  const TarHeaderBlock next(bytes_.left().first(k_tar_block));
   return next.is_zero() || next.has_right_checksum();
 }
 
-Status TarEntries::begin_sparse(const TarHeader& header) {
+Status TarEntries::begin_sparse(const TarHeaderBlock& header) {
   is_sparse_ = true;
   pieces_.clear();
   piece_ = 0;
   if (header.type() == 'S') {
-    if (header.dialect() != TarHeader::Dialect::gnu) {
+    if (header.dialect() != TarHeaderBlock::Dialect::gnu) {
       return damaged("a sparse file in a form that only star writes");
     }
     const auto size = header.number(483, 12);
@@ -272,18 +272,18 @@ Status TarEntries::begin_sparse(const TarHeader& header) {
   return end_pieces();
 }
 
-Status TarEntries::read_gnu_pieces(TarHeader header) {
+Status TarEntries::read_gnu_pieces(TarHeaderBlock header) {
   TRY(add_gnu_pieces(header, 386, 4));
   bool is_extended = header.at(482) != '\0';
   while (is_extended) {
-    TRY_ASSIGN(const TarHeader more, take_block());
+    TRY_ASSIGN(const TarHeaderBlock more, take_block());
     TRY(add_gnu_pieces(more, 0, 21));
     is_extended = more.at(504) != '\0';
   }
   return {};
 }
 
-Status TarEntries::add_gnu_pieces(const TarHeader& header, std::size_t at, std::size_t count) {
+Status TarEntries::add_gnu_pieces(const TarHeaderBlock& header, std::size_t at, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i, at += 24) {
     if (header.at(at) == '\0' && header.at(at + 12) == '\0') break;
     const auto offset = header.number(at, 12);
@@ -306,7 +306,7 @@ Status TarEntries::read_map() {
   unsigned digits = 0;
   while (left > 0) {
     if (stored_ < k_tar_block) return damaged("a sparse file with an invalid map");
-    TRY_ASSIGN(const TarHeader block, take_block());
+    TRY_ASSIGN(const TarHeaderBlock block, take_block());
     stored_ -= k_tar_block;
     for (std::size_t i = 0; i < k_tar_block && left > 0; ++i) {
       const char c = block.at(i);

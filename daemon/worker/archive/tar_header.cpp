@@ -48,11 +48,11 @@ std::optional<std::int64_t> tar_number(std::string_view field) {
   return value;
 }
 
-bool TarHeader::is_zero() const {
+bool TarHeaderBlock::is_zero() const {
   return block_[0] == '\0' && block_.find_first_not_of('\0') == std::string_view::npos;
 }
 
-bool TarHeader::has_right_checksum() const {
+bool TarHeaderBlock::has_right_checksum() const {
   const auto claimed = number(k_checksum, k_checksum_size);
   if (!claimed) return false;
   // The checksum's own field counts as blanks.
@@ -73,18 +73,18 @@ bool TarHeader::has_right_checksum() const {
   return *claimed == sum || *claimed == sum - 256 * high;
 }
 
-TarHeader::Dialect TarHeader::dialect() const {
+TarHeaderBlock::Dialect TarHeaderBlock::dialect() const {
   const std::string_view magic = block_.substr(257, 8);
   if (magic == "ustar  \0"sv) return Dialect::gnu;
   return magic.starts_with("ustar"sv) ? Dialect::ustar : Dialect::v7;
 }
 
-std::string_view TarHeader::text(std::size_t at, std::size_t size) const {
+std::string_view TarHeaderBlock::text(std::size_t at, std::size_t size) const {
   const std::string_view field = block_.substr(at, size);
   return field.substr(0, field.find('\0'));
 }
 
-void TarHeader::get_name(std::string& name) const {
+void TarHeaderBlock::get_name(std::string& name) const {
   name.clear();
   if (dialect() == Dialect::ustar) {
     const std::string_view prefix = text(345, 155);
@@ -100,7 +100,8 @@ bool is_zero(Bytes bytes) {
 }
 
 bool is_header(Bytes block) {
-  return block.size() == k_tar_block && TarHeader(block).has_right_checksum() && !is_zero(block);
+  return block.size() == k_tar_block && TarHeaderBlock(block).has_right_checksum() &&
+         !is_zero(block);
 }
 
 // A block, or what there is of one at the end.

@@ -85,12 +85,12 @@ inline constexpr std::size_t k_tar_block = 512;
 // is set. An empty field is 0. Empty result if it is not a number or does not fit.
 std::optional<std::int64_t> tar_number(std::string_view field);
 
-class TarHeader {
+class TarHeaderBlock {
  public:
   enum class Dialect { v7, ustar, gnu };
 
   // Borrows 512 bytes.
-  explicit TarHeader(Bytes block)
+  explicit TarHeaderBlock(Bytes block)
       : block_(reinterpret_cast<const char*>(block.data()), k_tar_block) {}
 
   [[nodiscard]] bool is_zero() const;

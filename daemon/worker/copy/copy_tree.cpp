@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
+#include <utility>
 
 #include "common/os/file.hpp"
 #include "daemon/worker/copy/copy_leaf.hpp"

@@ -7,7 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "common/os/file.hpp"

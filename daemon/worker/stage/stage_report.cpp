@@ -4,6 +4,9 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
 
 #include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
