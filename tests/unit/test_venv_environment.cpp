@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <fstream>
 
 #include "common/request/job_environment.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -22,9 +22,6 @@ TEST_CASE("venv environment: PATH with the environment first, once") {
 TEST_CASE("venv environment: what a build gets of a submission") {
   const char* const names[] = {"PIP_FIND_LINKS", "PIP_INDEX_URL", "RSNT_ARCH", "EBROOTA", "OTHER"};
   for (const char* name : names) ::setenv(name, "v", 1);
-  const auto has = [](const std::vector<std::string>& all, const char* text) {
-    return std::find(all.begin(), all.end(), text) != all.end();
-  };
   const auto usual = environment_for_build({});
   CHECK(has(usual, "PIP_FIND_LINKS=v"));
   CHECK_FALSE(has(usual, "PIP_INDEX_URL=v"));  // may hold a password
