@@ -176,11 +176,8 @@ int push_outputs(PushArguments arguments) {
     bytes += name.size();
     if (bytes > k_max_request_bytes)
       return wrong_usage("the names are longer than those of any job", k_what_a_source_is);
-    const std::string typed = name;
-    name = output_source_name(typed, directory == nullptr ? "" : directory);
-    if (name.empty())
-      return wrong_usage("'" + printable(typed) + "' is not a source of --stage-out",
-                         k_what_a_source_is);
+    name = output_source_name(name, directory == nullptr ? "" : directory);
+    if (name.empty()) return wrong_usage("'' is not a source of --stage-out", k_what_a_source_is);
   }
   TaskVoice voice(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), node_name(),
                   k_line_interval);

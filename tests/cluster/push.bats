@@ -76,10 +76,10 @@ let_end() {
     sbatch_ends COMPLETED -w n1 --stage-out=a:/project/alice/b/a --stage-out=b:/project/alice/b/b --stage-out=c:/project/alice/b/c.tar \
         --stage-out=d:/project/alice/b/d,when=success --wrap 'cd $SLURM_TMPDIR; mkdir a b c d; for i in a b c d; do echo $i >$i/$i; done
         nodestage push a; echo "exit $?"; find /project/alice/b -type f; nodestage push reslts; echo "exit $?"
-        nodestage push ./; echo "exit $?"; nodestage push c; echo "exit $?"; nodestage push d/; echo "exit $?"; nodestage push --no-wait; echo "exit $?"
+        nodestage push ""; echo "exit $?"; nodestage push c; echo "exit $?"; nodestage push d/; echo "exit $?"; nodestage push --no-wait; echo "exit $?"
         for i in $(seq 100); do [ -e /project/alice/b/b/b ] && break; sleep 0.1; done; find /project/alice/b -type f | sort'
     [ "$(grep '^exit' <<<"$OUTPUT" | xargs)" = "exit 0 exit 2 exit 2 exit 1 exit 1 exit 0" ]
-    has "$OUTPUT" "'./' is not a source of --stage-out" "the job has no output 'reslts'; the sources of its --stage-out: 'a', 'b', 'c', 'd'" \
+    has "$OUTPUT" "'' is not a source of --stage-out" "the job has no output 'reslts'; the sources of its --stage-out: 'a', 'b', 'c', 'd'" \
         'c: skipped: its target is an archive, which is written once, at the end of the job' 'd: skipped: when=success is decided at the end of the job'
     [ "$(program_lines <<<"$OUTPUT" | tail -n 2 | xargs)" = "/project/alice/b/a/a /project/alice/b/b/b" ]
     target_is /project/alice/b 'a/a b/b c.tar d/d'
