@@ -177,9 +177,7 @@ class Command {
   // Sets `into` to `value` if the flag is given.
   template <typename Value>
   static void add_flag(CLI::App& verb, const char* name, Value& into, Value value) {
-    verb.add_flag_function(name, [&into, value](std::int64_t count) {
-      if (count > 0) into = value;
-    });
+    verb.add_flag_callback(name, [&into, value] { into = value; });
   }
 
   // Returns the options that choose nodes.

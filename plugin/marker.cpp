@@ -17,7 +17,7 @@ std::string marker_path(const std::string& runtime_dir, std::uint32_t job) {
 constexpr std::size_t k_max_pending_bytes = std::size_t{64} * 1024;
 
 std::string pending_path(const std::string& runtime_dir, std::uint32_t job) {
-  return marker_path(runtime_dir, job) + ".pending";
+  return marker_path(runtime_dir, job) + ".untold";
 }
 
 // Users find what is theirs by its name and list nothing: who reads a directory into memory of a
@@ -68,7 +68,7 @@ Status write_marker(const std::string& runtime_dir, std::uint32_t job, std::stri
   // An earlier release let everybody list it.
   if (::fchmod(jobs.get(), k_passage) != 0) return system_error(runtime_dir + "/jobs");
   const std::string name = std::to_string(job);
-  ::unlinkat(jobs.get(), (name + ".pending").c_str(), 0);  // of an earlier run
+  ::unlinkat(jobs.get(), (name + ".untold").c_str(), 0);  // of an earlier run
   TRY(replace_file(jobs.get(), name, message.substr(0, k_max_marker_bytes), 0644));
   if (::fchmodat(jobs.get(), name.c_str(), 0644, 0) != 0) return system_error(name);
   return {};

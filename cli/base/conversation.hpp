@@ -1,6 +1,7 @@
 // Holds conversations with the daemon and prints errors, for all verbs of the command.
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -35,20 +36,22 @@ using OnMessage = std::function<std::optional<int>(const Message&)>;
 Result<int> exchange(const std::string& socket, const Message& request,
                      const OnMessage& on_message);
 
-// Returns the rows of that kind in the answer; a fault also if the daemon refuses.
+// Returns the rows of that kind in the answer; a fault also if the daemon refuses, or does not end
+// it.
 template <typename Row>
 Result<std::vector<Row>> ask_for_rows(const std::string& socket, const Message& request) {
   std::vector<Row> rows;
-  Status refusal;
+  Status end = Error{EPROTO, "the daemon's answer has no end"};
   TRY(exchange(socket, request, [&](const Message& message) -> std::optional<int> {
     if (const auto* row = std::get_if<Row>(&message)) {
       rows.push_back(*row);
       return {};
     }
-    if (const auto* refused = std::get_if<Refused>(&message)) refusal = Error{EPERM, refused->what};
+    if (const auto* refused = std::get_if<Refused>(&message)) end = Error{EPERM, refused->what};
+    if (std::holds_alternative<Accepted>(message)) end = Status();
     return 0;
   }));
-  TRY(refusal);
+  TRY(end);
   return rows;
 }
 

@@ -148,12 +148,12 @@ Result<SlurmJob> find_job(const std::string& wanted) {
 Result<JobId> find_job_id(const std::string& text) {
   if (const auto id = parse_job_id(text)) return *id;
   const std::size_t dot = std::min(text.find('.'), text.size());
-  const Error is_none{ENOMSG, "'" + text + "' is not a job id"};
-  if (!is_job_id(std::string_view(text).substr(0, dot))) return is_none;
-  TRY_ASSIGN(const SlurmJob job, find_job(text.substr(0, dot)));
-  const auto id = parse_job_id(std::to_string(job.id) + text.substr(dot));
-  if (!id) return is_none;
-  return *id;
+  const std::string name = text.substr(0, dot);
+  const bool is_name = name.find_first_of("_+") != std::string::npos && is_job_id(name);
+  if (!is_name || !parse_job_id("1" + text.substr(dot)))
+    return Error{ENOMSG, "'" + text + "' is not a job id"};
+  TRY_ASSIGN(const SlurmJob job, find_job(name));
+  return *parse_job_id(std::to_string(job.id) + text.substr(dot));
 }
 
 Result<std::vector<std::string>> expand_nodes(const std::string& nodes) {

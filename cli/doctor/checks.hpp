@@ -88,6 +88,7 @@ Finding judge_versions(const std::string& command, const std::string& daemon,
 Finding judge_silent_daemon(const std::string& fault, std::string_view unit);
 
 // Lists the jobs that wait to be staged, of those that the daemon knows; ok. None: no job waits.
+// Has names of users' data.
 std::optional<Finding> list_queued(const std::vector<StatusRow>& jobs);
 
 struct LocalDisk {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <vector>
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/node_jobs.hpp"
@@ -240,7 +242,8 @@ class Doctor {
       return;
     }
     report_.add(Finding{Grade::ok, "nodestaged answers at " + socket, ""});
-    if (auto queued = list_queued(jobs)) report_.add(*queued);
+    queued_ = list_queued(jobs);
+    if (queued_) report_.add(*queued_);
     const auto about = read_file(AT_FDCWD, socket.substr(0, socket.rfind('/')) + "/about", 65536);
     if (about) about_ = decode_about(*about);
   }
@@ -357,6 +360,14 @@ class Doctor {
     return 0;
   }
 
+  // What jobs wait for has names of their users' data.
+  [[nodiscard]] std::vector<Finding> findings_for_report() const {
+    std::vector<Finding> findings = report_.findings();
+    if (queued_)
+      std::erase_if(findings, [this](const Finding& one) { return one.what == queued_->what; });
+    return findings;
+  }
+
   BugReport facts_for_report() {
     const auto text_of = [](const char* path) {
       const auto text = read_file(AT_FDCWD, path, 1 << 20);
@@ -366,7 +377,7 @@ class Doctor {
                     system_name(text_of("/etc/os-release")),
                     about_.version,
                     "",
-                    report_.findings(),
+                    findings_for_report(),
                     "(cannot be read)\n",
                     config_,
                     line_};
@@ -378,6 +389,7 @@ class Doctor {
   }
 
   const DoctorArguments& arguments_;
+  std::optional<Finding> queued_;
   std::vector<SlurmNode> nodes_ = list_nodes(Partitions::all);
   const SlurmNode* node_ = nullptr;  // this host's
   std::optional<timespec> slurmd_begun_;

@@ -127,7 +127,7 @@ std::optional<Finding> list_queued(const std::vector<StatusRow>& jobs) {
   constexpr std::size_t k_most = 8;
   std::vector<std::string> queued;
   for (const StatusRow& job : jobs) {
-    if (job.state == to_text(JobState::queued))
+    if (job.state == to_text(JobState::queued) && job.others.starts_with("waiting"))
       queued.push_back("job " + std::to_string(job.job) + " is " +
                        printable(job.others, Newlines::join));
   }

@@ -39,6 +39,12 @@ std::string run_text(const HeldRow& row) {
   return std::to_string(row.job) + (row.restart == 0 ? "" : "." + std::to_string(row.restart));
 }
 
+// As the nodes' own command reads it.
+std::string id_text(const JobId& id) {
+  return std::to_string(id.job) +
+         (id.restart == k_no_number ? "" : "." + std::to_string(id.restart));
+}
+
 void print(const HeldRow& row) {
   std::string job = run_text(row);
   if (::geteuid() == 0) job += " of uid " + std::to_string(row.uid);
@@ -132,7 +138,7 @@ std::string partition_of(const std::string& node) {
 }
 
 // One task on each of them.
-int become_srun(const RecoverArguments& arguments, const std::string& directory,
+int become_srun(const RecoverArguments& arguments, const JobId& id, const std::string& directory,
                 const std::vector<std::string>& nodes) {
   const std::string count = std::to_string(nodes.size());
   std::vector<std::string> words = {"srun",
@@ -145,7 +151,7 @@ int become_srun(const RecoverArguments& arguments, const std::string& directory,
                                     "--stage-wait=none"};
   if (const std::string partition = partition_of(nodes.front()); !partition.empty())
     words.push_back("--partition=" + partition);
-  words.insert(words.end(), {"nodestage", "recover", arguments.job, directory});
+  words.insert(words.end(), {"nodestage", "recover", id_text(id), directory});
   if (arguments.socket != k_socket_path) words.push_back("--socket=" + arguments.socket);
   const auto argv = exec_texts(words);
   ::execvp(argv[0], argv.data());
@@ -173,13 +179,13 @@ int recover_elsewhere(const RecoverArguments& arguments, const JobId& id,
   if (!arguments.nodes.is_all) {
     const auto nodes = expand_nodes(arguments.nodes.nodes);
     if (!nodes) return fault(nodes.error().text(), "--node needs Slurm's commands.");
-    return become_srun(arguments, directory, *nodes);
+    return become_srun(arguments, id, directory, *nodes);
   }
   const GatheredRows gathered =
       gather_rows(arguments.nodes, {"nodestage", "held", "--pieces"}, arguments.socket);
   if (gathered.code != 0) return gathered.code;
   const auto nodes = nodes_that_hold(id, gathered);
-  if (!nodes.empty()) return become_srun(arguments, directory, nodes);
+  if (!nodes.empty()) return become_srun(arguments, id, directory, nodes);
   fault("the nodes that answered hold no results of a job " + arguments.job + " of yours",
         "`nodestage held --all-nodes` lists what they hold.");
   return k_nothing_held;

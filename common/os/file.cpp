@@ -76,6 +76,7 @@ Status write_all(int fd, std::span<const std::byte> data) {
     const ssize_t count = ::write(fd, data.data(), data.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return system_error("write");
+    if (count == 0) return system_error("write", EIO);  // a file system in user space can say so
     data = data.subspan(static_cast<std::size_t>(count));
   }
   return {};
@@ -103,6 +104,7 @@ Status pwrite_all(int fd, std::span<const std::byte> data, std::uint64_t offset)
     const ssize_t count = ::pwrite(fd, data.data(), data.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return system_error("write");
+    if (count == 0) return system_error("write", EIO);  // a file system in user space can say so
     data = data.subspan(static_cast<std::size_t>(count));
     offset += static_cast<std::uint64_t>(count);
   }

@@ -429,6 +429,7 @@ keys: extract=, strip=, newest=' "; more: man 7 nodestage"
     has "$output" "would be inside the directory that it packs"
     says_why 2 nodestage pack tree -o out/a.tar.gz
     says_why 2 nodestage pack tree -o out/a.tar --mtime=yesterday
+    says_why 2 nodestage pack tree -o out/a.tar --force=maybe
     says_why 2 nodestage pack tree
     me sh -c 'mkdir secret && echo x >secret/x'
     if ((EUID == 0)); then

@@ -415,14 +415,14 @@ nothing_on() {
         cluster daemon stop n1
         as alice touch /project/alice/end
         wait_until 60 job_is "$id" COMPLETING
-        wait_until 30 on n1 test -s "/run/nodestage/jobs/$id.pending"
+        wait_until 30 on n1 test -s "/run/nodestage/jobs/$id.untold"
         cluster daemon start n1
         wait_until 60 job_ended "$id"
         case $code in 0) there=success absent=failure ;; *) there=failure absent=success ;; esac
         wait_until 30 on ctl test -e "/project/alice/away-$there-$id"
         on ctl test ! -e "/project/alice/away-$absent-$id"
         as alice rm /project/alice/end
-        on n1 test ! -e "/run/nodestage/jobs/$id.pending"
+        on n1 test ! -e "/run/nodestage/jobs/$id.untold"
     done
     assert_idle_clean
 }

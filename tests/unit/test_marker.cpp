@@ -55,7 +55,7 @@ TEST_CASE("marker: what a job's tasks could not tell is kept with it, and not fo
   REQUIRE(keep_pending(runtime, 7, binary));
   REQUIRE(keep_pending(runtime, 7, "first"));
   CHECK(pending(runtime, 7) == std::vector<std::string>{"first", binary});
-  CHECK(mode_of(runtime + "/jobs/7.pending") == 0600);
+  CHECK(mode_of(runtime + "/jobs/7.untold") == 0600);
   CHECK(keep_pending(runtime, 7, std::string(40'000, 'x')).error().code == EFBIG);
   CHECK(pending(runtime, 7).size() == 2);
   REQUIRE(write_marker(runtime, 7, ""));

@@ -46,7 +46,8 @@ TEST_CASE("many nodes, and a ring that is much smaller than the source: one read
     CAPTURE(nodes);
     const RelayFile file(noise(nodes == 3 ? 9 * k_mib + 1 : 4 * k_mib + 777));
     RelayRow row(nodes, k_mib);
-    row.start([](RelayOrder& order) {
+    row.start([nodes](RelayOrder& order) {
+      if (nodes == 3) return;
       order.relay.silence_wait_s = 60;
       order.relay.patience_s = 60;
     });

@@ -206,8 +206,9 @@ void CopyLeaf::add_parts(At& at, OpenFile file) {
   const std::shared_ptr<LargeFile> large(new LargeFile{std::move(file), count, false});
   for (std::uint64_t i = count; i-- > 0;) {
     const DataRange range{i * k_copy_part_bytes, std::min(size, (i + 1) * k_copy_part_bytes)};
-    at.tasks.push_back(TaskCrew::task(
-        [this, large, range](unsigned thread) { return copy_part(*large, range, thread); }));
+    at.tasks.push_back(TaskCrew::task([this, large = large, range](unsigned thread) {
+      return copy_part(*large, range, thread);
+    }));
   }
 }
 

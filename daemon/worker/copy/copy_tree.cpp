@@ -107,8 +107,9 @@ std::string TreeRun::prefix(const CopiedDirectory& directory) {
 void TreeRun::add_directory(CopiedDirectory& parent, const std::string& name, Entry entry,
                             TaskCrew::Tasks& tasks) {
   CopiedDirectories::begin_part(parent);
-  tasks.push_back(TaskCrew::task(
-      [this, &parent, name, entry](unsigned thread) { return list(parent, name, entry, thread); }));
+  tasks.push_back(TaskCrew::task([this, &parent, name = name, entry](unsigned thread) {
+    return list(parent, name, entry, thread);
+  }));
 }
 
 // With include globs, a directory is made when something in it is wanted.

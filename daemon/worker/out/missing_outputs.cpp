@@ -72,7 +72,9 @@ class OutputSearch {
     if (!found) named_.insert(source);  // it cannot be examined, and may exist
     for (const std::string& path : found ? found->paths : std::vector<std::string>()) {
       named_.insert(path);
-      if (const auto real = resolved(job_, path); real && !real->empty()) named_.insert(*real);
+      const auto real = resolved(job_, path);
+      if (real && real->empty()) leads_to_top_ = true;
+      if (real && !real->empty()) named_.insert(*real);
     }
   }
 
@@ -105,12 +107,14 @@ class OutputSearch {
 
   [[nodiscard]] bool leads_to_left(const std::string& link) const {
     const auto real = resolved(job_, link);
+    if (real && real->empty() && leads_to_top_) return false;
     return real && !lies_in_any(*real, named_) && !is_above_named(*real) && !staged_.meets(*real);
   }
 
   const StagedData& staged_;
   const JobTree& job_;
   std::set<std::string> named_;
+  bool leads_to_top_ = false;  // a source is a link to the job's directory itself
   std::vector<std::string> left_;
 };
 

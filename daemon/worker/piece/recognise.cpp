@@ -32,8 +32,9 @@ std::string all_parts(const std::string& directory, const PartName& part) {
   while (const auto name = names.next()) {
     const auto other = part_name(*name);
     if (other && other->is_like(part)) lengths.insert(other->number.size());
-    if (name->starts_with(part.whole + part.joint))
-      endings.emplace(name->substr(part.whole.size() + part.joint.size()));
+    if (!name->starts_with(part.whole + part.joint)) continue;
+    const std::string ending(name->substr(part.whole.size() + part.joint.size()));
+    if (ending.size() == 2 || ending == "9000" || ending == "zaaa") endings.insert(ending);
   }
   char last = 'c';  // of the first letters
   while (last < 'y' && endings.contains({static_cast<char>(last + 1), 'a'})) ++last;

@@ -187,7 +187,7 @@ TaskCrew::Tasks TreeLooking::tasks_for(LookedAt& directory, const OpenDirectory&
     std::vector<ListedName> batch(std::make_move_iterator(at), std::make_move_iterator(end));
     ++directory.parts;
     tasks.push_back(
-        TaskCrew::task([this, &directory, fd, batch = std::move(batch)](unsigned thread) {
+        TaskCrew::task([this, &directory, fd = fd, batch = std::move(batch)](unsigned thread) {
           return look_at_batch(directory, fd, batch, thread);
         }));
     at = end;
@@ -199,7 +199,7 @@ void TreeLooking::add_directory(const At& at, const std::string& name, LookedAt:
                                 TaskCrew::Tasks& tasks) {
   ++at.directory.parts;
   tasks.push_back(TaskCrew::task(
-      [this, &parent = at.directory, above = at.fd, name, as](unsigned thread) mutable {
+      [this, &parent = at.directory, above = at.fd, name = name, as](unsigned thread) mutable {
         return list(parent, std::exchange(above, nullptr), name, as, thread);
       }));
 }
