@@ -20,22 +20,22 @@ lacks() {
     done
 }
 
-# output_of CMD...: as bats's `run`, of which a 127 is warned of: sets status, output and its lines, and shows the output.
-output_of() {
+# run_shown CMD...: as bats's `run`, of which a 127 is warned of: sets status, output and its lines, and shows the output.
+run_shown() {
     status=0
     output=$("$@" 2>&1) || status=$?
     IFS=$'\n' read -d '' -r -a lines <<<"$output" || true
     echo "$output"
 }
 
-# exits CODE CMD...: the command ends with that exit code; output_of it.
+# exits CODE CMD...: the command ends with that exit code; run_shown it.
 exits() {
-    output_of "${@:2}"
+    run_shown "${@:2}"
     [[ $status == "$1" ]] || { echo "exit code $status, not $1: ${*:2}"; return 1; }
 }
 
 # fails CMD...: the same for any exit code but 0.
 fails() {
-    output_of "$@"
+    run_shown "$@"
     [[ $status != 0 ]] || { echo "exit code 0: $*"; return 1; }
 }

@@ -226,11 +226,10 @@ class Doctor {
     if (socket == k_socket_path && !settings_.socket.empty()) socket = settings_.socket;
     std::vector<StatusRow> jobs;
     const auto asked = [&]() -> Status {
-      const auto in_time = Clock::now() + k_daemon_wait;
       TRY_ASSIGN(DaemonConnection daemon, DaemonConnection::open(socket));
-      TRY(daemon.send(StatusQuery{}, in_time));
+      TRY(daemon.send(StatusQuery{}, Clock::now() + k_daemon_wait));
       while (true) {
-        TRY_ASSIGN(const Message answer, daemon.receive(in_time));
+        TRY_ASSIGN(const Message answer, daemon.receive(Clock::now() + k_daemon_wait));
         if (const auto* job = std::get_if<StatusRow>(&answer)) jobs.push_back(*job);
         if (role_of(answer) != MessageRole::part) return {};
       }

@@ -144,6 +144,21 @@ TEST_CASE("a job that has ended does not start, and one that has not is not stop
   }
 }
 
+TEST_CASE("what comes first when a job is queued") {
+  Facts facts;
+  facts.may_share = facts.is_in_memory = facts.is_undecided = true;
+  CHECK(step_after(Fact::queued, false, facts) == Step::identify);
+  CHECK(step_after(Fact::to_keep, false, facts) == Step::await_turn);
+  CHECK(step_after(Fact::turn, false, facts) == Step::keep);
+  facts.is_undecided = false;
+  CHECK(step_after(Fact::identified, false, facts) == Step::await_step);
+  CHECK(step_after(Fact::turn, false, facts) == Step::stage);
+  facts.may_share = false;
+  CHECK(step_after(Fact::queued, false, facts) == Step::await_step);
+  facts.is_in_memory = false;
+  CHECK(step_after(Fact::queued, false, facts) == Step::await_turn);
+}
+
 TEST_CASE("what comes first when a job has stopped") {
   Facts facts;
   facts.is_working = facts.is_late = facts.lacks_outcome = true;

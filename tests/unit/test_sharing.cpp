@@ -305,9 +305,6 @@ TEST_CASE("an item is kept as soon as it is complete, and those who wait for it 
   site.ask(2, {{k_a, "data"}});
   stage_the_first(site, 1);
   CHECK(site.kept() == 0);
-  SUBCASE("somebody waits for the job itself") { site.wait(1); }
-  SUBCASE("somebody waits for the other one") { site.wait(2); }
-  SUBCASE("nobody waits") {}
   site.poll();
   CHECK(site.kept() == 1);
   CHECK(site.state_of(1) == "staging");

@@ -132,7 +132,7 @@ std::string JobViews::wait_of(const JobRecord& record) const {
   const JobKey key = record.key();
   std::string text;
   if (record.state == JobState::queued)
-    text = queue_line(deps_.staging.waits_for(key), deps_.staging.jobs_ahead(key));
+    text = deps_.staging.wait_line(key);
   else if (const std::string lack = deps_.staging.lack_of(key); !lack.empty())
     text = queue_line(lack, 0);
   const std::string others = deps_.talk.list(key);

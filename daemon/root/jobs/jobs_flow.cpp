@@ -72,7 +72,7 @@ void Jobs::start(Step step, JobRecord& record) {
     case Step::await_settled:
       return staging_.await_settled(record);
     case Step::await_leader:
-      return;  // whose end reports of this job, too
+      return staging_.await_leader(record);
     case Step::await_step:
       return staging_.await_step(record);
     case Step::await_turn:

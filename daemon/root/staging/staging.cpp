@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
@@ -65,7 +66,23 @@ void Staging::enqueue(JobRecord& record) {
 // It may be in the queue for what the keeper was to stage.
 void Staging::await_step(const JobRecord& record) {
   queue_.erase(record.key());
+  leave_place(record.key());
   first_steps_.wait(record);
+}
+
+void Staging::await_turn(const JobRecord& record) {
+  const JobKey key = record.key();
+  if (queue_.has_place(key)) return deps_.events.done(key, Fact::turn);
+  queue_.push(key, record.begin.uid);
+}
+
+// A place that a job got while another step of it came in between, which it does not use.
+void Staging::leave_place(const JobKey& key) {
+  if (!queue_.has_place(key) || keeping_.is_keeping(key) ||
+      deps_.workers.is_working(key, WorkerTask::stage))
+    return;
+  queue_.leave_place(key);
+  queue_.go_on();
 }
 
 // Without the job's cgroup, the worker's own limits what it takes, to what Slurm says the job has.
@@ -217,6 +234,7 @@ void Staging::fail(JobRecord& record, FailureCause why, const Error& cause,
 
 void Staging::stop(JobRecord& record) {
   queue_.erase(record.key());
+  leave_place(record.key());
   sharing_.release(record);
   deps_.relays.stop(record.key());
   if (!deps_.workers.is_working(record.key(), WorkerTask::stage)) return;
@@ -235,6 +253,13 @@ std::string Staging::waits_for(const JobKey& key) const {
   if (step == Step::await_quota)
     return "room in its user's quota, in which what was kept for further jobs is being removed";
   return sharing_.waits_for(key);
+}
+
+std::string Staging::wait_line(const JobKey& key) const {
+  const std::string what = waits_for(key);
+  if (what.empty() && deps_.events.step_of(key) != Step::await_turn)
+    return queue_line("a look at what it shares", 0);
+  return queue_line(what, jobs_ahead(key));
 }
 
 void Staging::keep(JobRecord& record) {

@@ -65,7 +65,9 @@ class Staging {
   // Waits for the job's first step on this node, whose memory its items take. Reports `step_found`.
   void await_step(const JobRecord& record);
   // Puts the job into the queue. Reports `turn` when it has a place.
-  void await_turn(const JobRecord& record) { queue_.push(record.key(), record.begin.uid); }
+  void await_turn(const JobRecord& record);
+  // Does nothing but give back a place that the job got meanwhile: what it waits for reports of it.
+  void await_leader(const JobRecord& record) { leave_place(record.key()); }
   // Has the keeper stage what the job shares with all who may read it. Sharing reports the rest.
   void keep(JobRecord& record);
   // Removes what the job has in memory.
@@ -93,6 +95,8 @@ class Staging {
   void start_queued() { queue_.go_on(); }
 
   [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
+  // Returns the line that says what a queued job waits for.
+  [[nodiscard]] std::string wait_line(const JobKey& key) const;
   // Returns what a queued job waits for, if not for its turn: "job 4711, which ...".
   [[nodiscard]] std::string waits_for(const JobKey& key) const;
   // Returns what a job that stages waits for, if it lacks space; see SpaceAllocator::lack_of().
@@ -119,6 +123,7 @@ class Staging {
   Fd use_memory(const JobRecord& record, const std::string& cgroup, WorkerStart& start,
                 JobWorkers::Bounds& bounds);
   void take_turn(const JobKey& key);
+  void leave_place(const JobKey& key);
   Status start_keep(JobRecord& record, const KeepItems& items);
   void keep_ended(const JobKey& key, const KeepItems& items, const WorkerEnd& end);
   Status start_worker(JobRecord& record, const std::string& cgroup);

@@ -12,7 +12,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::chrono::milliseconds k_tick{5};
-constexpr std::chrono::milliseconds k_report_poll{100};
+constexpr std::chrono::milliseconds k_report_poll{120};
 
 // The source of the item for which the job fails; "" if it does not fail for an item.
 std::string failed_source(const WorkerStatus& status) {
@@ -103,6 +103,7 @@ bool Staging::stage_again(JobRecord& record, const WorkerStatus& status) {
   over_quota_.insert(key);
   log::info(about(record), "over its user's quota: what is kept for further jobs goes");
   sharing_.failed(record);
+  deps_.files.forget_status(key, WorkerTask::stage);  // else the next daemon takes it for the end
   deps_.table.change(record, JobState::queued);
   deps_.events.done(key, Fact::over_quota);
   return true;
@@ -168,18 +169,19 @@ void Staging::poll_reports() {
     for (const auto& [key, record] : deps_.table.all()) {
       if (record.state == JobState::staging) staging.push_back(key);
     }
-    if (!staging.empty()) poll_reports();
     for (const JobKey& key : staging) {
       const JobRecord* record = deps_.table.find(key);
       if (record != nullptr && has_staged_more(*record)) deps_.events.done(key, Fact::staged_more);
     }
+    if (!staging.empty()) poll_reports();
   });
 }
 
 bool Staging::has_staged_more(const JobRecord& record) const {
   const JobKey key = record.key();
+  const Step step = deps_.events.step_of(key);
   if (record.state != JobState::staging || !deps_.workers.is_working(key, WorkerTask::stage) ||
-      deps_.events.step_of(key) == Step::end_staging)
+      step == Step::end_staging || step == Step::await_tick)
     return false;
   const WorkerStatus status = deps_.workers.status(key, WorkerTask::stage);
   return status.phase == WorkerPhase::ready ||
