@@ -164,7 +164,7 @@ struct SharingSite : JobSite {
   // What was published is told from what is changed later: jobs that use it become ready.
   void tick() { pass(std::chrono::milliseconds(80)); }
   // The daemon has looked at what its workers report before they exit, and its clock has gone on.
-  void poll() { pass(std::chrono::milliseconds(160)); }
+  void poll() { pass(std::chrono::milliseconds(320)); }
   // Its results are delivered, and all is over.
   void over(std::uint32_t job) {
     end(job);
