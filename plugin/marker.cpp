@@ -16,6 +16,7 @@ std::string marker_path(const std::string& runtime_dir, std::uint32_t job) {
 
 constexpr std::size_t k_max_pending_bytes = std::size_t{64} * 1024;
 
+// A step that began before an upgrade writes the file by this name.
 std::string pending_path(const std::string& runtime_dir, std::uint32_t job) {
   return marker_path(runtime_dir, job) + ".untold";
 }
