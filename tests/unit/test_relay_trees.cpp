@@ -24,8 +24,9 @@ struct TreeNode {
   std::string directory;
   struct stat info {};
 
-  explicit TreeNode(const Scratch& scratch, std::uint64_t window = 8 * k_mib,
-                    std::uint32_t limit_s = 60)
+  // answer_wait_s: 0: the default.
+  TreeNode(const Scratch& scratch, std::uint64_t window, std::uint32_t limit_s,
+           std::uint32_t answer_wait_s)
       : node(window, open_original, limit_s), directory(scratch.path()) {
     const Fd here(::open(directory.c_str(), O_PATH | O_CLOEXEC));
     const auto text = read_mountinfo();
@@ -37,7 +38,8 @@ struct TreeNode {
     sources.emplace(node.order.relay, node.board_fd(), node.spool());
     REQUIRE(sources->expect(directory, info));
     sources->begin(1);
-    node.start();
+    if (answer_wait_s != 0) node.order.relay.answer_wait_s = answer_wait_s;
+    node.start();  // its thread reads the order
   }
   std::unique_ptr<RelayedTree> claim(std::uint64_t wanted = 7) {
     std::string why;
@@ -59,10 +61,12 @@ struct TreeRow {
   Scratch scratch;
   std::vector<std::unique_ptr<TreeNode>> nodes;
 
-  explicit TreeRow(std::size_t count, std::uint64_t window = 8 * k_mib,
-                   std::uint32_t limit_s = 60) {
+  // answer_wait_s: of the first nodes; the others have the default.
+  explicit TreeRow(std::size_t count, std::uint64_t window = 8 * k_mib, std::uint32_t limit_s = 60,
+                   const std::vector<std::uint32_t>& answer_wait_s = {}) {
     for (std::size_t i = 0; i < count; ++i)
-      nodes.push_back(std::make_unique<TreeNode>(scratch, window, limit_s));
+      nodes.push_back(std::make_unique<TreeNode>(scratch, window, limit_s,
+                                                 i < answer_wait_s.size() ? answer_wait_s[i] : 0));
     nodes[0]->node.set_head();
     for (std::size_t i = 1; i < count; ++i) nodes[i]->node.set_link(nodes[i - 1]->node);
   }
@@ -181,8 +185,7 @@ TEST_CASE("a writer that has died is noticed by its silence") {
 }
 
 TEST_CASE("other entries of the same directory are another stream") {
-  TreeRow row(2);
-  row[0].node.order.relay.answer_wait_s = row[1].node.order.relay.answer_wait_s = 1;
+  TreeRow row(2, 8 * k_mib, 60, {1, 1});
   const auto written = row.claim(0, RelayedTree::Part::writes, 1);
   row[0].sources->end();
   const auto other = row.claim(1, RelayedTree::Part::writes, 2);
@@ -190,8 +193,7 @@ TEST_CASE("other entries of the same directory are another stream") {
 
 TEST_CASE("a tree beyond the bounds has no stream: all who read it learn that at once, for good") {
   using namespace tree_records;
-  TreeRow row(3);
-  row[0].node.order.relay.answer_wait_s = 3600;
+  TreeRow row(3, 8 * k_mib, 60, {3600});
   const auto written = row.written();
   const auto read = row.read(1);
   const auto read_last = row.read(2);
