@@ -27,8 +27,8 @@ for how in '-b 760' '-b 760 -d' '-b 170'; do
     rm -r q
     mkdir q
     split $how whole.tar.gz q/data.tar.gz.
-    first=$(ls q | head -n 1)
-    says --stage-dataset="q/$first" -- true
+    parts=(q/*)
+    says --stage-dataset="${parts[0]}" -- true
     bash -c "$(grep -o 'cat .* > [^ ]*' <<<"$said")"
     cmp whole.tar.gz q/data.tar.gz
 done
