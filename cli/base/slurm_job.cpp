@@ -89,6 +89,11 @@ std::optional<JobId> parse_job_id(const std::string& text) {
   return id;
 }
 
+std::string to_text(const JobId& id) {
+  return std::to_string(id.job) +
+         (id.restart == k_no_number ? "" : "." + std::to_string(id.restart));
+}
+
 // An array's id gives its tasks, each with its own id; that of a heterogeneous job, or of one of
 // its components, gives all its components.
 Result<SlurmJob> read_job(const std::string& wanted, std::string_view output) {

@@ -40,6 +40,8 @@ struct JobId {
 };
 // Parses JOBID or JOBID.RESTART.
 std::optional<JobId> parse_job_id(const std::string& text);
+// Writes what parse_job_id() reads.
+std::string to_text(const JobId& id);
 
 // Asks Slurm, and its accounting for a job that the controller has forgotten. Fails with ENOENT if
 // neither knows such a job, with EINVAL if `wanted` matches several, with others if Slurm cannot be

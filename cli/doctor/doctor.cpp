@@ -33,9 +33,13 @@ constexpr const char* k_default_slurm_conf = "/etc/slurm/slurm.conf";
 class Report {
  public:
   void add(const Finding& finding) {
+    findings_.push_back(finding);
+    show(finding);
+  }
+  // Leaves it out of findings(), and so out of a report for a bug: it has names of users' data.
+  void show(const Finding& finding) {
     static constexpr const char* k_names[] = {"ok     ", "warning", "problem"};
     static constexpr Ink k_inks[] = {Ink::plain, Ink::yellow, Ink::red};
-    findings_.push_back(finding);
     const auto grade = static_cast<std::size_t>(finding.grade);
     ++counts_[grade];
     const std::string name = inked(k_names[grade], has_colour_ ? k_inks[grade] : Ink::plain);
@@ -241,8 +245,7 @@ class Doctor {
       return;
     }
     report_.add(Finding{Grade::ok, "nodestaged answers at " + socket, ""});
-    queued_ = list_queued(jobs);
-    if (queued_) report_.add(*queued_);
+    if (const auto queued = list_queued(jobs)) report_.show(*queued);
     const auto about = read_file(AT_FDCWD, socket.substr(0, socket.rfind('/')) + "/about", 65536);
     if (about) about_ = decode_about(*about);
   }
@@ -359,14 +362,6 @@ class Doctor {
     return 0;
   }
 
-  // What jobs wait for has names of their users' data.
-  [[nodiscard]] std::vector<Finding> findings_for_report() const {
-    std::vector<Finding> findings = report_.findings();
-    if (queued_)
-      std::erase_if(findings, [this](const Finding& one) { return one.what == queued_->what; });
-    return findings;
-  }
-
   BugReport facts_for_report() {
     const auto text_of = [](const char* path) {
       const auto text = read_file(AT_FDCWD, path, 1 << 20);
@@ -376,7 +371,7 @@ class Doctor {
                     system_name(text_of("/etc/os-release")),
                     about_.version,
                     "",
-                    findings_for_report(),
+                    report_.findings(),
                     "(cannot be read)\n",
                     config_,
                     line_};
@@ -388,7 +383,6 @@ class Doctor {
   }
 
   const DoctorArguments& arguments_;
-  std::optional<Finding> queued_;
   std::vector<SlurmNode> nodes_ = list_nodes(Partitions::all);
   const SlurmNode* node_ = nullptr;  // this host's
   std::optional<timespec> slurmd_begun_;

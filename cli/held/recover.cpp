@@ -36,13 +36,7 @@ std::string size_text(const HeldRow& row) {
 
 // "12" or "12.1"
 std::string run_text(const HeldRow& row) {
-  return std::to_string(row.job) + (row.restart == 0 ? "" : "." + std::to_string(row.restart));
-}
-
-// As the nodes' own command reads it.
-std::string id_text(const JobId& id) {
-  return std::to_string(id.job) +
-         (id.restart == k_no_number ? "" : "." + std::to_string(id.restart));
+  return to_text(JobId{row.job, row.restart == 0 ? k_no_number : row.restart});
 }
 
 void print(const HeldRow& row) {
@@ -151,7 +145,7 @@ int become_srun(const RecoverArguments& arguments, const JobId& id, const std::s
                                     "--stage-wait=none"};
   if (const std::string partition = partition_of(nodes.front()); !partition.empty())
     words.push_back("--partition=" + partition);
-  words.insert(words.end(), {"nodestage", "recover", id_text(id), directory});
+  words.insert(words.end(), {"nodestage", "recover", to_text(id), directory});
   if (arguments.socket != k_socket_path) words.push_back("--socket=" + arguments.socket);
   const auto argv = exec_texts(words);
   ::execvp(argv[0], argv.data());

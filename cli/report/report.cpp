@@ -166,9 +166,7 @@ bool is_before(const NodeReport& a, const NodeReport& b) {
 class ReportCommand {
  public:
   ReportCommand(const ReportArguments& arguments, const JobId& id)
-      : arguments_(arguments), id_(id) {
-    if (id.restart != k_no_number) job_ += "." + std::to_string(id.restart);
-  }
+      : arguments_(arguments), id_(id) {}
 
   int run() {
     const bool is_only_here = arguments_.is_here || arguments_.is_pieces;
@@ -299,7 +297,7 @@ class ReportCommand {
 
   const ReportArguments& arguments_;
   JobId id_;
-  std::string job_ = std::to_string(id_.job);  // "12" or "12.1"
+  std::string job_ = to_text(id_);  // "12" or "12.1"
   Reports reports_;
 };
 
