@@ -20,7 +20,7 @@ k_test_packages=(
   podman crun uidmap charliecloud-runtime squashfuse squashfs-tools busybox-static
   bash-completion zsh fish ruby lua5.4 tcl ansible-core python3-apt chromium prometheus
 )
-k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
+k_clang_packages=(clang clang-format clang-tidy libclang-rt-dev lld)
 # Large: six times as much as all others that the suites need.
 k_slow_packages=(snakemake)
 k_machine_packages=(qemu-system-x86 ansible-core debootstrap openssh-client e2fsprogs iproute2 procps bats python3)

@@ -13,6 +13,7 @@
 #include "cli/base/worker_child.hpp"
 #include "cli/run/run.hpp"
 #include "common/os/file.hpp"
+#include "common/request/submission.hpp"
 #include "common/talk/summary.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
@@ -114,6 +115,7 @@ StageOutOrder run_order(const std::string& directory, const std::string& command
   order.directory = directory;
   order.threads = usable_cpus();
   order.job_name = name_of_run(command);
+  order.work_dir = submit_place().directory;
   const auto array_job = number_in("SLURM_ARRAY_JOB_ID");
   const auto array_task = number_in("SLURM_ARRAY_TASK_ID");
   order.array_known = true;

@@ -197,14 +197,36 @@ std::vector<std::string> components_of_one_target(const std::vector<OutputItem>&
 
 namespace {
 
+constexpr std::size_t k_most_compared = 4096;
+
 std::optional<mode_t> type_of(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return {};
   return info.st_mode & S_IFMT;
 }
 
+std::string without_digits(std::string name) {
+  std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
+  return name;
+}
+
+// Returns " (did you mean 'data.tar'?)" for the first part of the path that does not exist, if
+// another name there is near. One of the same series (shard-1.tar, shard-2.tar) is not.
+std::string did_you_mean_entry(const std::string& path) {
+  const auto above = last_that_exists(path);
+  if (!above || !above->is_directory || is_glob(path)) return {};
+  const std::size_t begin = above->path == "/" ? 1 : above->path.size() + 1;
+  const std::string wanted = path.substr(begin, path.find('/', begin) - begin);
+  std::vector<std::string> names;
+  DirectoryStream entries = DirectoryStream::at(AT_FDCWD, above->path);
+  for (auto name = entries.next(); name && names.size() < k_most_compared; name = entries.next())
+    if (without_digits(std::string(*name)) != without_digits(wanted)) names.emplace_back(*name);
+  return did_you_mean(wanted, {names.begin(), names.end()});
+}
+
 std::string missing(const std::string& path) {
-  return path + " does not exist yet; it must exist when the job starts";
+  return path + " does not exist yet" + did_you_mean_entry(path) +
+         "; it must exist when the job starts";
 }
 
 // Warns about a source with newest=; "" when there is nothing to say.

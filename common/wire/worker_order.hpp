@@ -314,6 +314,7 @@ struct NamedOrder : OrderHead {
 struct DeliveryOrder : NamedOrder {
   JobOutcome outcome = JobOutcome::unknown;
   bool ran = true;              // false: the staging failed, and no step is known to have run
+  std::string work_dir;         // where the job's commands begin; empty: not known
   std::uint64_t delivered = 0;  // bit i: item i of --stage-out needs no more delivery
   std::uint32_t tries = 0;      // the number of earlier tries
   bool keeps_list = false;  // k_worker_delivered_fd and, for targets, k_worker_rate_fd are valid

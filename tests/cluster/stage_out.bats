@@ -273,6 +273,10 @@ failed_on() {
     [ "$(as alice cat /project/right/model)" = model ]
     as alice nodestage report "$JOBID" | grep -F "nothing of that name"
     assert_clean
+    # Written where the job began.
+    sbatch_wait -w n1 --stage-out=written:/project/misspelt --wrap 'echo w >written'
+    has "$(as alice cat "nodestage-$JOBID.txt")" "there is one in /home/alice, but results are taken from" 'cd $SLURM_TMPDIR'
+    assert_clean
     sbatch_wait -w n1 --stage-out=reslts:/project/misspelt,optional --wrap "$script"
     fails on ctl test -e "/home/alice/nodestage-$JOBID.txt"
     assert_clean

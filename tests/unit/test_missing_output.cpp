@@ -98,14 +98,19 @@ TEST_CASE("a missing source is no reason to keep anything: optional, staged data
   }
 }
 
-TEST_CASE("a missing source is a warning") {
+TEST_CASE("a missing source is a warning, which says where the job wrote it instead") {
   StageOutJob job;
+  write_file(job.target / "results/count", "1");
+  job.order.work_dir = job.target;
   job.ask("results", "out");
   job.ask("*.pt", "out");
   CHECK(job.run() == 0);
   CHECK(job.status.phase == WorkerPhase::done);
   CHECK(job.state(0) == ItemState::skipped);
-  CHECK(job.note(0) == "results: nothing of that name in the job's directory");
+  CHECK(job.note(0) == "results: nothing of that name in the job's directory; there is one in " +
+                           job.target.string() +
+                           ", but results are taken from $SLURM_TMPDIR alone");
   CHECK(job.state(1) == ItemState::skipped);
-  CHECK(fs::is_empty(job.target));
+  CHECK(job.note(1) == "*.pt: nothing of that name in the job's directory");
+  CHECK(names_in(job.target) == Names{"results"});
 }

@@ -202,7 +202,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
   const std::string head =
       "task job restart uid gid user node node_index node_count directory threads";
   const std::string names = " job_name array_job array_task array_known";
-  const std::string delivery = names + " outcome ran delivered tries keeps_list staged_ns";
+  const std::string delivery = names + " outcome ran work_dir delivered tries keeps_list staged_ns";
   const std::string relay =
       " sandbox has_board relay_least_bytes relay_window relay_file_systems relay_silence_s "
       "relay_patience_s relay_plan_s relay_first_port relay_last_port relay_site_rate";

@@ -103,6 +103,27 @@ TEST_CASE("what is missing is told where it can still come") {
   CHECK(has(submitted.warnings(), "\n/no/such/venv does not exist yet"));
 }
 
+TEST_CASE(
+    "a name that is nearly that of another entry is asked about, unless both are of one series") {
+  Submitted submitted;
+  const std::string place = submitted.scratch.path().string() + "/";
+  for (const char* name : {"sets/imagenet/train.tar", "sets/imagenet/shard-1.tar"})
+    write_file(place + name, "");
+  const auto said = [&](const std::string& text) {
+    submitted.request.datasets.clear();
+    submitted.dataset(text);
+    return submitted.warnings();
+  };
+  const std::string rest = "; it must exist when the job starts\n";
+  CHECK(said("sets/imagenet/tarin.tar") ==
+        place + "sets/imagenet/tarin.tar does not exist yet (did you mean 'train.tar'?)" + rest);
+  CHECK(said("sets/imagnet/train.tar") ==
+        place + "sets/imagnet/train.tar does not exist yet (did you mean 'imagenet'?)" + rest);
+  for (const char* name :
+       {"sets/imagenet/shard-2.tar", "sets/imagenet/other", "sets/imagenet/tar*n"})
+    CHECK(said(name) == place + name + " does not exist yet" + rest);
+}
+
 TEST_CASE("the wheels of an environment, and an interpreter that is to be looked up") {
   Submitted submitted;
   VenvItem& venv = submitted.request.venv.emplace();

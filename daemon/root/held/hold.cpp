@@ -219,8 +219,10 @@ std::string missing_notice(const JobRecord& record, const WorkerStatus& status) 
   if (lines.empty()) return "";
   return title(record) + "These sources of --stage-out were not there when the job ended:\n" +
          lines +
-         "\nThe job's directory is removed. Is a name misspelled, or did the job end before it "
-         "wrote them?\nIf a source need not be there, add the key `optional` after it.\n" +
+         "\nThe job's directory is removed. Is a name misspelled, did the job end before it wrote "
+         "them, or did it\nwrite them elsewhere? Results are taken from $SLURM_TMPDIR alone: "
+         "`cd $SLURM_TMPDIR` in the job before it starts.\nIf a source need not be there, add the "
+         "key `optional` after it.\n" +
          updated();
 }
 

@@ -64,8 +64,8 @@ void fill(Order& order, const JobRecord& record, const Config& config,
   }
   if constexpr (std::derived_from<Order, NoticeOrder>) {
     order.stdout_path = record.begin.stdout_path;
-    order.work_dir = record.begin.work_dir;
   }
+  if constexpr (requires { order.work_dir; }) order.work_dir = record.begin.work_dir;
 }
 
 }  // namespace

@@ -97,7 +97,8 @@ bool is_first_node(const DeliveryOrder& order) {
 
 void report_missing(const DeliveryOrder& order, std::size_t index, const MissingOutputs& missing,
                     bool is_kept, OutputReport& report) {
-  const std::string note = missing_note(missing.notes[index], missing.names, missing.meant[index]);
+  const std::string note = missing_note(missing.notes[index], missing.names, missing.meant[index]) +
+                           missing.elsewhere[index];
   if (is_kept) return report.give_up(Error{k_missing_source, note});
   is_first_node(order) ? report.miss(note) : report.skip(missing.notes[index]);
 }
