@@ -61,7 +61,7 @@ constexpr std::size_t members_of() {
 template <typename T>
 void with_members(T& t, const auto& use) {
   constexpr std::size_t k_members = members_of<std::remove_const_t<T>>();
-  static_assert(k_members <= 17, "add a line below");
+  static_assert(k_members <= 18, "add a line below");
   // clang-format off
 #define NODESTAGE_USE(count, ...) \
   if constexpr (k_members == count) { auto& [__VA_ARGS__] = t; use(__VA_ARGS__); }
@@ -83,6 +83,7 @@ void with_members(T& t, const auto& use) {
   NODESTAGE_USE(15, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
   NODESTAGE_USE(16, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
   NODESTAGE_USE(17, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q)
+  NODESTAGE_USE(18, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r)
 #undef NODESTAGE_USE
   // clang-format on
 }

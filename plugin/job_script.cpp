@@ -110,12 +110,22 @@ void log_end(std::uint32_t job, const Message& reply) {
 
 // A process that has something open in what is kept could fill it after it was measured.
 void end_left_writers(const PluginSettings& settings, const End& end) {
-  const Deadline limit = Clock::now() + k_answer_reserve;
-  const auto reply = ask_daemon(settings.socket, PlaceQuery{end.job, end.restart}, limit, limit);
-  const auto* placed = reply ? std::get_if<PlaceRow>(&reply.value()) : nullptr;
-  if (placed == nullptr) return;
+  const auto ask = [&]() -> std::optional<PlaceRow> {
+    const Deadline limit = Clock::now() + k_answer_reserve;
+    const auto reply = ask_daemon(settings.socket, PlaceQuery{end.job, end.restart}, limit, limit);
+    const auto* placed = reply ? std::get_if<PlaceRow>(&reply.value()) : nullptr;
+    return placed == nullptr ? std::nullopt : std::optional(*placed);
+  };
+  const auto placed = ask();
+  if (!placed) return;
+  // A daemon that does not answer now may have a worker there.
+  const auto is_worker = [&](int pid) {
+    const auto now = ask();
+    return !now || std::find(now->workers.begin(), now->workers.end(), std::to_string(pid)) !=
+                       now->workers.end();
+  };
   const auto killed = kill_left_writers(placed->root + "/" + placed->held,
-                                        number_from_environment("SLURM_JOB_UID"));
+                                        number_from_environment("SLURM_JOB_UID"), is_worker);
   for (const int pid : killed)
     slurm_info("nodestage: job %u: killed the process %d, which had results open that are kept",
                end.job, pid);

@@ -127,16 +127,26 @@ constexpr std::chrono::seconds k_limit{5};
 constexpr std::size_t k_most_status = 16 * 1024;
 constexpr std::size_t k_most_maps = 16 << 20;
 
+// The numbers in the line of /proc/PID/status with that key.
+std::string numbers_in_status(const std::string& process, const std::string& key) {
+  const auto status = read_file(AT_FDCWD, process + "/status", k_most_status);
+  const std::string before = "\n" + key + ":\t";
+  const std::size_t at = status ? status->find(before) : std::string::npos;
+  if (at == std::string::npos) return {};
+  const std::size_t begin = at + before.size();
+  return status->substr(begin, status->find('\n', begin) - begin);
+}
+
 // Compares the real or the effective one: /proc shows processes that cannot be traced as root's.
 bool is_of(const std::string& process, std::uint32_t uid) {
-  const auto status = read_file(AT_FDCWD, process + "/status", k_most_status);
-  if (!status) return false;
-  constexpr std::string_view k_ids = "\nUid:\t";
-  const std::size_t at = status->find(k_ids);
-  if (at == std::string::npos) return false;
-  std::string_view ids = std::string_view(*status).substr(at + k_ids.size());
+  const std::string numbers = numbers_in_status(process, "Uid");
+  std::string_view ids = numbers;
   const std::string wanted = std::to_string(uid);
   return take_field(ids, '\t') == wanted || take_field(ids, '\t') == wanted;
+}
+
+int parent_of(const std::string& process) {
+  return parse_number<int>(numbers_in_status(process, "PPid")).value_or(0);
 }
 
 // Whether the program of a process is root's, and has that name. A user's program of that name can
@@ -164,28 +174,26 @@ void for_each_process(See see) {
 }
 
 // Knows nodestage's own workers, by the cgroup that the daemon has put them into and that none of
-// their users can enter. Their program is no proof: a user can start it, with a library of the
-// user's in it.
+// their users can enter. Their program is no proof, nor is the daemon's cgroup: a user can start
+// it, with a library of the user's in it, and where a daemon was started by hand, jobs can be in
+// its cgroup.
 class OwnWorkers {
  public:
-  OwnWorkers() {
+  explicit OwnWorkers(const IsWorker& is_worker) : is_worker_(is_worker) {
     auto mounts = cgroup_mounts("/proc");
     if (mounts) mounts_ = std::move(*mounts);
-    for_each_process([this](int, const std::string& process) {
-      if (runs_roots(process, "/nodestaged") && is_of(process, 0))
-        daemons_.insert(cgroups_of(process));
-    });
   }
 
-  [[nodiscard]] bool have(const std::string& process) const {
+  [[nodiscard]] bool have(int pid, const std::string& process) const {
     const std::string text = cgroups_of(process);
     for (const auto& [controller, path] : cgroups_in(text)) {
       const auto mount = mounts_.find(controller);
       if (mount != mounts_.end() && is_roots(mount->second, path)) return true;
     }
-    // Where there are no cgroups for workers, and before a worker has entered its own.
-    return daemons_.contains(text) &&
-           (runs_roots(process, "/nodestage-worker") || runs_roots(process, "/nodestaged"));
+    // Where there are no cgroups for workers, and before a worker has entered its own. A worker has
+    // children for what may not return.
+    return (runs_roots(process, "/nodestage-worker") || runs_roots(process, "/nodestaged")) &&
+           (is_worker_(pid) || is_worker_(parent_of(process)));
   }
 
  private:
@@ -198,8 +206,8 @@ class OwnWorkers {
     return !directory.empty() && ::stat(directory.c_str(), &info) == 0 && info.st_uid == 0;
   }
 
+  const IsWorker& is_worker_;
   std::map<std::string, CgroupMount> mounts_;
-  std::set<std::string> daemons_;  // the cgroups that daemons are in
 };
 
 // The tree, and what in it is open.
@@ -326,14 +334,14 @@ struct Suspect {
 // What has hidden files, and in how many looks in a row. A message is received at once as a rule.
 using Hiding = std::map<std::string, int>;
 
-std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid, Hiding& hiding) {
-  const OwnWorkers own;
+std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid, const OwnWorkers& own,
+                           Hiding& hiding) {
   std::vector<Suspect> suspects;
   Inodes wanted;
   Hiding hides;
   for_each_process([&](int pid, const std::string& process) {
     Suspect suspect{pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))), {}};
-    if (!suspect.process || !is_of(process, uid) || own.have(process)) return;
+    if (!suspect.process || !is_of(process, uid) || own.have(pid, process)) return;
     suspect.open = opened_by(process, tree);
     wanted.insert(suspect.open.inodes.begin(), suspect.open.inodes.end());
     for (const std::string& name : suspect.open.hidden) hides[name] = hiding[name] + 1;
@@ -370,7 +378,8 @@ void find_on_disk(KeptTree& tree, int directory_fd) {
       (root == "/" ? "" : root) + tree.below.substr(point == "/" ? 0 : point.size());
 }
 
-std::vector<int> kill_all(const std::string& directory, std::uint32_t uid) {
+std::vector<int> kill_all(const std::string& directory, std::uint32_t uid,
+                          const IsWorker& is_worker) {
   std::vector<int> killed;
   const auto opened = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
   struct stat info {};
@@ -378,9 +387,10 @@ std::vector<int> kill_all(const std::string& directory, std::uint32_t uid) {
   KeptTree tree{
       path_of(opened->get()) + "/", info.st_dev, {}, {}, link_text(AT_FDCWD, "/proc/self/ns/mnt")};
   find_on_disk(tree, opened->get());
+  const OwnWorkers own(is_worker);
   Hiding hiding;
   for (int look = 0; look < k_looks; ++look) {
-    const std::vector<int> found = kill_once(tree, uid, hiding);
+    const std::vector<int> found = kill_once(tree, uid, own, hiding);
     if (found.empty() && hiding.empty()) break;
     for (const int pid : found) {
       if (std::find(killed.begin(), killed.end(), pid) == killed.end()) killed.push_back(pid);
@@ -393,10 +403,11 @@ std::vector<int> kill_all(const std::string& directory, std::uint32_t uid) {
 }  // namespace
 
 // Asks apart, since a process can make a reader of its maps wait for its memory.
-std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid) {
+std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid,
+                                   const IsWorker& is_worker) {
   const auto answer = ask_apart(k_limit, [&] {
     std::string pids;
-    for (const int pid : kill_all(directory, uid)) pids += std::to_string(pid) + " ";
+    for (const int pid : kill_all(directory, uid, is_worker)) pids += std::to_string(pid) + " ";
     return pids;
   });
   std::vector<int> killed;

@@ -50,7 +50,10 @@ LeftMounts detach_left_mounts(const std::string& directory,
 
 // Kills them, looks again, and kills what is found then, in a process of its own and for some
 // seconds at most: the caller never waits for what a user's process does. Returns the ids of those
-// it killed. nodestage's own workers are spared, whose cgroups are root's. `directory` is root's.
-std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid);
+// it killed. nodestage's own workers are spared: their cgroups are root's, or, where they have
+// none, is_worker() says so of a process that was seen. `directory` is root's.
+using IsWorker = std::function<bool(int pid)>;
+std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid,
+                                   const IsWorker& is_worker);
 
 }  // namespace nodestage

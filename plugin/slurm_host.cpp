@@ -286,6 +286,8 @@ Begin begin_from_environment() {
   begin.stdout_path = text_from_environment("SLURM_JOB_STDOUT");
   if (begin.stdout_path.size() > PATH_MAX) begin.stdout_path.clear();
   begin.request = requested_staging();
+  if (const std::uint32_t first = number_from_environment("SLURM_HET_JOB_ID"); first != 0)
+    begin.het_job = first;
   return begin;
 }
 

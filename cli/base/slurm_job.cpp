@@ -168,17 +168,36 @@ Result<std::vector<std::string>> expand_nodes(const std::string& nodes) {
   return std::vector<std::string>(names.begin(), names.end());
 }
 
-std::string output_path(const std::string& wanted) {
-  return read_output_path(run_program({{"scontrol", "show", "job", wanted}, {}, {}}).output);
+SlurmOutput find_output(const std::string& wanted) {
+  const auto ask = [](const std::string& job) {
+    return read_output(run_program({{"scontrol", "show", "job", job}, {}, {}}).output);
+  };
+  SlurmOutput found = ask(wanted);
+  if (found.het_job != k_no_number) found.path = ask(std::to_string(found.het_job) + "+0").path;
+  return found;
 }
 
-std::string read_output_path(std::string_view output) {
-  static constexpr std::string_view k_name = "   StdOut=";
-  if (output.find(" BatchFlag=0") != std::string_view::npos) return {};
-  for (const std::string_view line : split(output, '\n')) {
-    if (line.starts_with(k_name)) return std::string(line.substr(k_name.size()));
+SlurmOutput read_output(std::string_view output) {
+  static constexpr std::string_view k_path = "   StdOut=";
+  SlurmOutput found;
+  const auto lines = split(output, '\n');
+  if (!lines.empty()) {
+    std::string_view first = lines.front();
+    const auto number_behind = [&first](std::string_view name) {
+      first.remove_prefix(std::min(first.find(name), first.size()));
+      first.remove_prefix(std::min(name.size(), first.size()));
+      return take_number<std::uint32_t>(first).value_or(0);
+    };
+    const std::uint32_t het_job = number_behind(" HetJobId=");
+    if (number_behind(" HetJobOffset=") != 0) found.het_job = het_job;
   }
-  return {};
+  if (output.find(" BatchFlag=0") != std::string_view::npos) return found;
+  for (const std::string_view line : lines) {
+    if (!line.starts_with(k_path)) continue;
+    found.path = line.substr(k_path.size());
+    break;
+  }
+  return found;
 }
 
 std::string node_name() {

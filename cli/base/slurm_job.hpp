@@ -60,10 +60,15 @@ Result<std::vector<std::string>> expand_nodes(const std::string& nodes);
 // Slurm knows the number; the faults are those of find_job(). ENOMSG: it is not a job id.
 Result<JobId> find_job_id(const std::string& text);
 
-// Returns the path of the output file of a batch job, named as for find_job(); empty: not known.
-std::string output_path(const std::string& wanted);
-// The same from scontrol's output.
-std::string read_output_path(std::string_view output);
+// The output file of a batch job. The components of a heterogeneous job write to that of the first,
+// whatever Slurm says of the others.
+struct SlurmOutput {
+  std::string path;                     // empty: not known
+  std::uint32_t het_job = k_no_number;  // the first component, if the job is a later one
+};
+SlurmOutput find_output(const std::string& wanted);  // named as for find_job()
+// The same from scontrol's output, which can be about the other components, too.
+SlurmOutput read_output(std::string_view output);
 
 // Finds facts about this process: its host, its user, and the Slurm job it runs in, if any.
 

@@ -74,7 +74,7 @@ std::vector<std::string> cells_of(const CacheRows& rows, const CacheRow& row, Ca
                                     row.what.empty() ? "-" : printable(row.what),
                                     human_bytes(row.bytes),
                                     human_count(row.files),
-                                    job_name(row.job, row.array_job, row.array_task),
+                                    job_name(row.job, row.array_job, row.array_task, row.het_job),
                                     age(row.made_at, now),
                                     age(row.used_at, now) + " ago",
                                     row.jobs == 0 ? "-" : counted(row.jobs, "job", "jobs"),

@@ -111,7 +111,7 @@ void set_kept(const SourceIdentity& identity, const std::vector<CacheRow>& rows,
   item.kept = row == rows.end() ? KeptHere::miss : KeptHere::hit;
   if (row == rows.end()) return;
   item.kept_by = row->job;
-  item.kept_by_name = job_name(row->job, row->array_job, row->array_task);
+  item.kept_by_name = job_name(row->job, row->array_job, row->array_task, row->het_job);
 }
 
 }  // namespace

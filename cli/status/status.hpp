@@ -85,8 +85,9 @@ Result<std::string> read_output_end(const std::string& path, std::uint32_t owner
 
 // Returns the last lines of nodestage in the end of an output, without "nodestage: ", printable.
 // How to fetch what a node keeps is left out if the node says later what became of that, and a line
-// of progress if the node says a later one.
-std::vector<std::string> lines_of_nodestage(std::string_view output);
+// of progress if the node says a later one. With `of_nodes`, only what these say.
+std::vector<std::string> lines_of_nodestage(std::string_view output,
+                                            const std::vector<std::string>& of_nodes = {});
 
 // Returns whether the job, its staging or the delivery of its results has failed, as far as is
 // known. Pure.

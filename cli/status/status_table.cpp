@@ -15,6 +15,7 @@
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/node_report.hpp"
+#include "common/wire/worker_order.hpp"
 
 namespace nodestage {
 namespace {
@@ -98,13 +99,17 @@ Result<std::string> read_output_end(const std::string& path, std::uint32_t owner
   return read_all(file.get(), 2 * static_cast<std::size_t>(k_tail_bytes));
 }
 
-std::vector<std::string> lines_of_nodestage(std::string_view output) {
+std::vector<std::string> lines_of_nodestage(std::string_view output,
+                                            const std::vector<std::string>& of_nodes) {
   std::vector<std::string> lines;
   while (!output.empty()) {
     std::string_view line = take_field(output, '\n');
     if (!line.starts_with(k_line_start)) continue;
     line.remove_prefix(k_line_start.size());
-    lines.push_back(printable(line));
+    std::string text = printable(line);
+    const bool is_asked_for = of_nodes.empty() || std::find(of_nodes.begin(), of_nodes.end(),
+                                                            node_in(text)) != of_nodes.end();
+    if (is_asked_for) lines.push_back(std::move(text));
   }
   drop_outdated(lines);
   drop_earlier_progress(lines);
@@ -113,15 +118,36 @@ std::vector<std::string> lines_of_nodestage(std::string_view output) {
   return lines;
 }
 
+namespace {
+
+// What lines about a later component start with: those of its steps with the node's name, and those
+// about its results with a mark, too. Empty: all lines are about the job.
+std::vector<std::string> names_of_component(const SlurmJob& job, std::uint32_t het_job) {
+  if (het_job == k_no_number) return {};
+  auto names = expand_nodes(job.nodes);
+  if (!names) return {};
+  for (std::size_t i = 0, count = names->size(); i < count; ++i)
+    names->push_back((*names)[i] + component_mark(het_job, job.id));
+  return std::move(*names);
+}
+
+}  // namespace
+
 JobEnd end_of_job(const SlurmJob& job, const std::string& wanted) {
   JobEnd end;
   end.is_completing = is_completing(job);
   if (job.state == k_completing) end.nodes = job.nodes;
-  end.output = output_path(wanted);
+  const SlurmOutput output = find_output(wanted);
+  end.output = output.path;
   if (end.output.empty()) return end;
-  const auto text = read_output_end(end.output, job.uid);
-  end.is_read = static_cast<bool>(text);
-  if (text) end.lines = lines_of_nodestage(*text);
+  const std::string beside =
+      output.path.substr(0, output.path.rfind('/') + 1) + lines_file_name(job.id);
+  const auto text = read_output_end(output.path, job.uid);
+  const auto apart = read_output_end(beside, job.uid);
+  if (apart) end.output = text ? output.path + " and " + beside : beside;
+  end.is_read = text || apart;
+  end.lines = lines_of_nodestage((text ? *text + "\n" : "") + (apart ? *apart : ""),
+                                 names_of_component(job, output.het_job));
   return end;
 }
 

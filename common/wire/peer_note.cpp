@@ -70,16 +70,20 @@ void fields_of(Is<JobNote> auto& m, const auto& use) {
 void fields_of(Is<RelayNote> auto& m, const auto& use) {
   use(m.word, m.port, m.node, m.address, m.node_port, m.key);
 }
-// Only where it holds something: earlier releases refuse it, and do not know the option either.
+// Only where it holds something: earlier releases refuse it.
 void put_rest(WireEncoder& out, const NodeNote& m) {
   if (!m.chosen.empty()) out.text(m.chosen);
 }
-void put_rest(WireEncoder&, const JobNote&) {}
+void put_rest(WireEncoder& out, const JobNote& m) {
+  if (!m.cause.empty()) out.text(m.cause);
+}
 void put_rest(WireEncoder&, const RelayNote&) {}
 void get_rest(WireDecoder& in, NodeNote& m) {
   if (in.ok() && !in.finished()) m.chosen = in.text();
 }
-void get_rest(WireDecoder&, JobNote&) {}
+void get_rest(WireDecoder& in, JobNote& m) {
+  if (in.ok() && !in.finished()) m.cause = in.text();
+}
 void get_rest(WireDecoder&, RelayNote&) {}
 
 // The fields that precede the body of every note.
@@ -91,7 +95,8 @@ bool is_sound(const NodeNote& m) {
   return m.cause.size() <= k_max_note_text_bytes && m.chosen.size() <= k_max_note_text_bytes;
 }
 bool is_sound(const JobNote& m) {
-  return m.text.size() <= k_max_note_text_bytes && m.facts.job_name.size() <= k_max_note_text_bytes;
+  return m.text.size() <= k_max_note_text_bytes && m.cause.size() <= k_max_note_text_bytes &&
+         m.facts.job_name.size() <= k_max_note_text_bytes;
 }
 
 bool is_sound(const RelayNote& m) {

@@ -12,7 +12,8 @@
 //   kind 1  NodeNote   u8 state, u8 waits, u8 ended, u64 bytes_read, u64 bytes_total, text cause,
 //                      [text chosen]: left out where it is empty, as earlier releases do
 //   kind 2  JobNote    u8 verdict, text text, u8 facts_known, u32 array_job, u32 array_task,
-//                      text job_name, u8 batch, u8 outcome_known, u8 has_status, u32 status
+//                      text job_name, u8 batch, u8 outcome_known, u8 has_status, u32 status,
+//                      [text cause]: only to nodes that say k_reads_causes, and not if it is empty
 //   kind 3  RelayNote  u8 word, u32 port, text node, text address, u32 node_port, text key
 //   fields as in common/wire/wire.hpp
 // Earlier releases refuse kind 3: it is sent only to a daemon that has shown that it knows it, by
@@ -83,11 +84,12 @@ inline constexpr std::uint8_t k_listens = 1;  // ready, and a step waits there: 
 inline constexpr std::uint8_t k_is_in_use =
     2;  // a step runs or ran there before all nodes were ready, or an environment is made
 
-inline constexpr std::uint8_t k_relays = 4;  // it knows RelayNotes, and relays are on there
+inline constexpr std::uint8_t k_relays = 4;        // it knows RelayNotes, and relays are on there
+inline constexpr std::uint8_t k_reads_causes = 8;  // it knows JobNote::cause
 
 struct NodeNote {
   NodeState state = NodeState::begun;
-  std::uint8_t waits = 0;  // bits: k_listens, k_is_in_use, k_relays
+  std::uint8_t waits = 0;  // bits: k_listens, k_is_in_use, k_relays, k_reads_causes
   std::uint8_t ended = 0;  // 1: the job has ended there, and the node needs the outcome
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_total = 0;  // 0: not known
@@ -121,6 +123,7 @@ struct JobNote {
   // the script, or the job, has ended.
   bool outcome_known = false;
   std::optional<std::uint32_t> status;  // as from wait(2); nullopt: no step ran there
+  std::string cause;  // of a failure: what the nodes that `text` names have given as theirs
 };
 
 // From whom a node's relay worker gets its data. The job's first node

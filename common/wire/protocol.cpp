@@ -58,7 +58,17 @@ Result<Message> decode_message(std::string_view packet) {
   return message;
 }
 
-std::string job_name(std::uint32_t job, std::uint32_t array_job, std::uint32_t array_task) {
+std::string component_name(std::uint32_t het_job, std::uint32_t job) {
+  return std::to_string(het_job) + "+" + std::to_string(job - het_job);
+}
+
+std::string component_mark(std::uint32_t het_job, std::uint32_t job) {
+  return " (" + component_name(het_job, job) + ")";
+}
+
+std::string job_name(std::uint32_t job, std::uint32_t array_job, std::uint32_t array_task,
+                     std::uint32_t het_job) {
+  if (het_job != k_no_number) return "job " + component_name(het_job, job);
   if (array_job == k_no_number) return "job " + std::to_string(job);
   return "job " + std::to_string(array_job) + "_" + std::to_string(array_task);
 }

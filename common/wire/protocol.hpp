@@ -35,8 +35,16 @@ inline constexpr std::uint32_t k_slurm_last_step = 0xfffffff0;   // SLURM_MAX_NO
 inline constexpr std::uint32_t k_slurm_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT
 inline constexpr std::uint32_t k_slurm_no_value = 0xfffffffe;    // NO_VAL: "no such number"
 
-// Returns a job as its user calls it: "job 12"; for a task of an array "job 10_3".
-std::string job_name(std::uint32_t job, std::uint32_t array_job, std::uint32_t array_task);
+// Returns "10+1" for a component of the heterogeneous job 10: Slurm numbers them in sequence.
+std::string component_name(std::uint32_t het_job, std::uint32_t job);
+// Returns what a line about a later component has behind the node's name in the output that the
+// job's components share: " (10+1)".
+std::string component_mark(std::uint32_t het_job, std::uint32_t job);
+
+// Returns a job as its user calls it: "job 12"; "job 10_3" for a task of an array, "job 10+1" for a
+// component.
+std::string job_name(std::uint32_t job, std::uint32_t array_job, std::uint32_t array_task,
+                     std::uint32_t het_job);
 
 // Begin::slurm_ways, bits: what slurm.conf says.
 inline constexpr std::uint8_t k_at_allocation = 1;  // else the other nodes' prologs run late
@@ -58,6 +66,7 @@ struct Begin {
   std::string work_dir;
   std::string stdout_path;  // from slurmd: can be empty, relative, or contain % patterns
   std::string request;      // opaque; empty: only a job directory is needed
+  std::uint32_t het_job = k_no_number;  // the first component of its heterogeneous job
 };
 
 struct End {
@@ -308,6 +317,7 @@ struct CacheRow {                  // field order on the wire:
   std::string fault;               // text, why it could not be removed; empty: nobody has tried
   std::uint32_t array_job = k_no_number;   // u32, with array_task what users call `job`
   std::uint32_t array_task = k_no_number;  // u32
+  std::uint32_t het_job = k_no_number;     // u32, likewise
 };
 
 // Names are below `root`, the directory that holds all job directories.
@@ -316,6 +326,7 @@ struct PlaceRow {
   std::vector<std::string> directories;  // of the job and of ended ones; no user may cover them
   std::string held;                      // holds results that could not be delivered
   std::vector<std::string> places;       // where nothing that a user has mounted may stay
+  std::vector<std::string> workers;      // the daemon's workers of now, by their process ids
 };
 
 // What a message is in its exchange: a request opens it, any number of parts answer, the last

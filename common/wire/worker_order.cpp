@@ -95,7 +95,14 @@ static void each_field(Order& order, auto field) {
     field("stdout_path", order.stdout_path);
   }
   if constexpr (requires { order.work_dir; }) field("work_dir", order.work_dir);
-  if constexpr (requires { order.lines_to; }) field("lines_to", order.lines_to);
+  if constexpr (requires { order.lines_to; }) {
+    field("lines_to", order.lines_to);
+    field("output_job", order.output_job);
+  }
+}
+
+std::string lines_file_name(std::uint32_t job) {
+  return "nodestage-" + std::to_string(job) + ".log";
 }
 
 namespace {

@@ -347,7 +347,12 @@ struct NoticeOrder : NamedOrder {
 
 struct AppendOrder : NoticeOrder {
   LinesTo lines_to = LinesTo::output;
+  // The job whose output file it is, if that is the first component's of a heterogeneous job.
+  std::uint32_t output_job = k_no_number;
 };
+
+// Returns "nodestage-12.log", the file of LinesTo::file, beside the job's output.
+std::string lines_file_name(std::uint32_t job);
 
 struct LookOrder : IdentifyOrder {};
 struct KeepOrder : StageOrder {};

@@ -23,7 +23,11 @@ setup_file() {
 
 teardown() {
     on n1 pkill -CONT -x bindfs || true
-    on n1 test -S /run/nodestage/nodestaged.sock || cluster daemon start n1
+    # A test that is done with all has started again what it had stopped or killed.
+    local dead=''
+    for node in n1 n2; do
+        on "$node" pgrep -x nodestaged >/dev/null || { dead+=" $node"; cluster daemon start "$node"; }
+    done
     # What a failed test has left must not fail the next one; one that is done leaves idle and clean nodes.
     if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
         for node in n1 n2; do
@@ -32,6 +36,7 @@ teardown() {
         done
     else
         assert_idle_clean 30
+        [[ -z $dead ]] || { echo "nodestaged had died on$dead" >&2; return 1; }
     fi
 }
 

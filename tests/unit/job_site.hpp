@@ -50,6 +50,11 @@ class ScriptedWorkers final : public Workers {
   }
   void kill(Id id) override { killed.push_back(id); }
   [[nodiscard]] ProcessMark mark(Id id) const override { return {static_cast<int>(id), id}; }
+  [[nodiscard]] std::vector<pid_t> pids() const override {
+    std::vector<pid_t> pids;
+    for (const Started& one : alive) pids.push_back(static_cast<pid_t>(one.id));
+    return pids;
+  }
   [[nodiscard]] bool ends_all() const override { return true; }
   [[nodiscard]] JobCgroups find_job_cgroups(const std::set<JobOfUser>& wanted) const override {
     ++looks;

@@ -22,7 +22,8 @@ inline std::vector<Message> one_of_each() {
                 8,
                 "/w",
                 "/o",
-                std::string("\0\xff", 2)},
+                std::string("\0\xff", 2),
+                12},
           End{1, 2, 256, 30},
           Wait{1, 0xfffffffb, 1, 1, WaitScope::node, 250, 40, 7, "name"},
           Exited{1, 0, 768},
@@ -46,10 +47,10 @@ inline std::vector<Message> one_of_each() {
           CacheQuery{},
           CacheDrop{{"1000.ab"}},
           CacheRow{"1000.ab", 1000, "alice", "tar", "/s", "/c", 7, 8, 9, 10, 11, 12, 13, 14, "f",
-                   15, 16},
+                   15, 16, 17},
           Push{1, 250, 0, {"results", "a b"}},
           PlaceQuery{1, 2},
-          PlaceRow{"/r", {"d"}, "h", {"t", "c"}}};
+          PlaceRow{"/r", {"d"}, "h", {"t", "c"}, {"12"}}};
 }
 
 }  // namespace nodestage

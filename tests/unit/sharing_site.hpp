@@ -87,6 +87,11 @@ struct SharingSite : JobSite {
     begin(job);
     identify(job, wishes);
   }
+  // The step of the job that was started last.
+  [[nodiscard]] Step step_of(std::uint32_t job) const {
+    using Events = const JobEvents&;
+    return Events(*jobs).step_of({job, 0});
+  }
   // Of a job that has one shared item.
   ShareRole role_of(std::uint32_t job) {
     REQUIRE(order(job).size() == 1);

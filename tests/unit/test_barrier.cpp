@@ -71,6 +71,7 @@ TEST_CASE("one failure is everybody's, and stays") {
 TEST_CASE("a failure that nodes share is one, and others' nodes have a second to say so") {
   Barrier barrier({"n1", "n2", "n3", "n4"}, k_start);
   CHECK_FALSE(barrier.is_gathering(k_start));
+  CHECK(barrier.cause().empty());
   NodeNote failed = note(NodeState::failed);
   failed.cause = "data.tar: no such file";
   barrier.take("n2", failed, k_start + 5s);
@@ -80,6 +81,7 @@ TEST_CASE("a failure that nodes share is one, and others' nodes have a second to
   failed.cause = "no space left";
   barrier.take("n3", failed, k_start + 5s);
   CHECK(barrier.text() == "nodes n1 and n2: data.tar: no such file");
+  CHECK(barrier.cause() == "data.tar: no such file");
   barrier.take("n4", note(NodeState::ready), k_start + 5s);
   CHECK_FALSE(barrier.is_gathering(k_start + 5s));  // there is nobody left to wait for
 }

@@ -152,9 +152,12 @@ TEST_CASE("the cache table shows users, ages and shortened sources") {
       "days  5 min ago       1 job     5\n"
       "0123456789f  /project/xxxxxxxxx...xxxxxxxxxxx/set.tar  -       3.0 MiB  1,234   job 10_3   "
       "  0 s    3 h ago  1,200 jobs     5\n");
-  const std::string all = cache_table(rows, CacheOwners::name, k_now);
+  std::string all = cache_table(rows, CacheOwners::name, k_now);
   CHECK(all.starts_with("NAME         USER   SOURCE "));
   CHECK(has(all, "\n0123456789a  u1001  /project/data.tar.gz "));
+  rows[0].het_job = 4710;
+  all = cache_table(rows, CacheOwners::name, k_now);
+  CHECK(has(all, "  job 4710+1  "));
 }
 
 TEST_CASE("cache: a sentence when nothing is kept") {

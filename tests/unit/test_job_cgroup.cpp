@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
@@ -124,14 +126,20 @@ TEST_CASE("one look finds those of several jobs, each the step that lasts longes
   host.process(8, "/slurm/uid_1000/job_5/step_extern");
   host.process(9, "/slurm/uid_1000/job_6/step_batch");
   host.process(10, "/slurm/uid_1001/job_7/step_0");
-  // What other processes are on the node costs nothing.
-  fs::create_directories(host.proc + "/99/cgroup");
+  // What other processes are on the node costs nothing: neither the list of them nor one is read.
+  put_text(host.proc + "/99/cgroup", "4:memory:/slurm/uid_1000/job_8/step_0\n");
+  const Fd reads(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  for (const char* path : {"", "/99"})
+    REQUIRE(::inotify_add_watch(reads.get(), (host.proc + path).c_str(), IN_OPEN) >= 0);
   const JobCgroups found =
       find_job_cgroups({{5, 1000}, {6, 1000}, {7, 1000}, {8, 1000}}, host.proc, ::geteuid());
   REQUIRE(found.size() == 2);
   CHECK(found.at({5, 1000}).ends_with("/job_5/step_extern"));
   CHECK(found.at({6, 1000}).ends_with("/job_6/step_batch"));
   CHECK(find_job_cgroups({}, host.proc, ::geteuid()).empty());
+  char event[4096];
+  CHECK(::read(reads.get(), event, sizeof event) < 0);
+  CHECK(errno == EAGAIN);
 }
 
 TEST_CASE("a cgroup of that name which is not root's is none of the job's") {

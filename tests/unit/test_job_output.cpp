@@ -44,6 +44,21 @@ TEST_CASE("the output file of a job, as sbatch names it") {
   CHECK(path_of("/a/%z.out") == "");
 }
 
+TEST_CASE(
+    "a later component appends to the output of the first, or beside it where there is none") {
+  const Scratch scratch;
+  AppendOrder order = order_of("");
+  order.work_dir = scratch.path();
+  order.output_job = 11;
+  order.array_known = false;  // no step has run in it
+  CHECK(append(order, "a\n") == 0);
+  check_files(scratch, {{"nodestage-12.log", "a\n"}});
+  write_files(scratch, {{"slurm-11.out", "x\n"}, {"slurm-12.out", ""}});
+  CHECK(append(order, "b\n") == 0);
+  check_files(scratch,
+              {{"nodestage-12.log", "a\n"}, {"slurm-11.out", "x\nb\n"}, {"slurm-12.out", ""}});
+}
+
 TEST_CASE("the output file as other nodes than the first know it") {
   AppendOrder order = order_of("/a/%j-%n.out");
   order.node_count = 3;

@@ -42,6 +42,7 @@ JobRecord full_record() {
   record.facts.known = true;
   record.facts.array_job = 10;
   record.facts.job_name = "name";
+  record.begin.het_job = 11;
   record.verdict = Verdict::failed;
   record.first_status = 15;
   record.begun_at = 1'700'000'000;

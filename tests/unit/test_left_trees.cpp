@@ -165,3 +165,12 @@ TEST_CASE(
   REQUIRE(site.workers.end(WorkerTask::remove));
   CHECK(site.trees("trash") == 0);
 }
+
+TEST_CASE("an epilog that looks for whom to kill learns which processes are the daemon's workers") {
+  JobSite site;
+  CHECK(site.jobs->place({7, 0}).workers.empty());
+  site.accept(site.request(7));
+  const auto* staging = site.workers.find(WorkerTask::stage);
+  REQUIRE(staging != nullptr);
+  CHECK(site.jobs->place({7, 0}).workers == std::vector<std::string>{std::to_string(staging->id)});
+}

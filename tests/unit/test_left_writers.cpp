@@ -25,6 +25,8 @@ namespace {
 
 constexpr uid_t k_user = 65534;
 
+bool no_worker(int) { return false; }
+
 // A process of that user that has opened the file, or is in the directory, after what `prepare` did
 // as root. Then it runs the program, if that is one.
 pid_t start(
@@ -70,13 +72,13 @@ TEST_CASE("attack: who has something open in what is kept is killed, and nobody 
   const pid_t inside = start(hold + "/12.0/sub", k_user);
   const pid_t outside = start(scratch / "holdings", k_user);
   const pid_t other = start(hold + "/12.0/file", k_user - 1);
-  std::vector<int> killed = kill_left_writers(hold, k_user);
+  std::vector<int> killed = kill_left_writers(hold, k_user, no_worker);
   std::sort(killed.begin(), killed.end());
   std::vector<int> meant = {reader, inside};
   std::sort(meant.begin(), meant.end());
   CHECK(killed == meant);
-  CHECK(kill_left_writers(hold, 0).empty());
-  CHECK(kill_left_writers(scratch / "nowhere", k_user).empty());
+  CHECK(kill_left_writers(hold, 0, no_worker).empty());
+  CHECK(kill_left_writers(scratch / "nowhere", k_user, no_worker).empty());
   for (const pid_t pid : {outside, other}) CHECK(::kill(pid, SIGTERM) == 0);
   for (const pid_t pid : {reader, inside, outside, other}) {
     int status = 0;
@@ -97,8 +99,8 @@ struct Hold {
       REQUIRE(::chmod(open.c_str(), 0755) == 0);
   }
   // Whether the process was killed; ends it otherwise.
-  [[nodiscard]] bool kills(pid_t process) const {
-    const std::vector<int> killed = kill_left_writers(path, k_user);
+  [[nodiscard]] bool kills(pid_t process, const IsWorker& is_worker = no_worker) const {
+    const std::vector<int> killed = kill_left_writers(path, k_user, is_worker);
     const bool is_killed = std::find(killed.begin(), killed.end(), process) != killed.end();
     if (!is_killed) ::kill(process, SIGKILL);
     REQUIRE(::waitpid(process, nullptr, 0) == process);
@@ -195,6 +197,26 @@ TEST_CASE("attack: a program of root's with the worker's name, started by a user
   std::filesystem::copy_file("/bin/sh", program);
   const auto nothing = [] { return true; };
   CHECK(hold.kills(start(hold.path + "/12.0", k_user, nothing, program)));
+}
+
+TEST_CASE("attack: the same in the cgroup of a daemon that was started by hand") {
+  if (::geteuid() != 0) return;
+  const Hold hold;
+  for (const char* name : {"nodestaged", "nodestage-worker"})
+    std::filesystem::copy_file("/bin/sh", hold.scratch / name);
+  const auto nothing = [] { return true; };
+  const pid_t daemon = start("/", 0, nothing, hold.scratch / "nodestaged");
+  const auto worker = [&] {
+    return start(hold.path + "/12.0", k_user, nothing, hold.scratch / "nodestage-worker");
+  };
+  const pid_t of_the_daemon = worker();
+  CHECK_FALSE(hold.kills(of_the_daemon, [=](int pid) { return pid == of_the_daemon; }));
+  CHECK(hold.kills(worker(), [=](int pid) { return pid == of_the_daemon; }));
+  // The daemon is not asked about other programs.
+  const auto yes = [](int) { return true; };
+  CHECK(hold.kills(start(hold.path + "/12.0", k_user), yes));
+  ::kill(daemon, SIGKILL);
+  CHECK(::waitpid(daemon, nullptr, 0) == daemon);
 }
 
 TEST_CASE("a worker in its cgroup is spared, whatever its program is") {

@@ -138,6 +138,20 @@ TEST_CASE(
   CHECK_FALSE(decode_peer_note(encode_peer_note(wordy)));
 }
 
+TEST_CASE("peer note: the cause of a failure is at the end, and nothing where there is none") {
+  PeerNote note = job_note();
+  const std::string without = encode_peer_note(note);
+  std::get<JobNote>(note.body).cause = "no";
+  const std::string data = encode_peer_note(note);
+  CHECK(hex(data) == hex(without) + "020000006e6f");
+  const auto decoded = decode_peer_note(data);
+  REQUIRE(decoded);
+  CHECK(std::get<JobNote>(decoded->body).cause == "no");
+  CHECK_FALSE(decode_peer_note(data + "x"));
+  std::get<JobNote>(note.body).cause.assign(k_max_note_text_bytes + 1, 'x');
+  CHECK_FALSE(decode_peer_note(encode_peer_note(note)));
+}
+
 TEST_CASE("peer note: a status that is not known stays so") {
   PeerNote note = job_note();
   std::get<JobNote>(note.body).status.reset();

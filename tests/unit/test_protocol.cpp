@@ -17,7 +17,8 @@ TEST_CASE("every kind has golden bytes of version 1") {
   // clang-format off
   const std::vector<std::string> golden = {
       "0101010000000200000003000000040000000100000075020000006e310300000000000000020000006e"
-      "3102000000020000006e31020000006e320108000000020000002f77020000002f6f0200000000ff",
+      "3102000000020000006e31020000006e320108000000020000002f77020000002f6f0200000000ff0c00"
+      "0000",
       "01020100000002000000000100001e000000",
       "010301000000fbffffff010101fa0000002800000007000000040000006e616d65",
       "0104010000000000000000030000",
@@ -46,10 +47,11 @@ TEST_CASE("every kind has golden bytes of version 1") {
       "010b0100000007000000313030302e6162",
       "011b07000000313030302e6162e803000005000000616c69636503000000746172020000002f73020000"
       "002f6307000000080000000000000009000000000000000a000000000000000b000000000000000c0000"
-      "00000000000d000000000000000e00000001000000660f00000010000000",
+      "00000000000d000000000000000e00000001000000660f0000001000000011000000",
       "010c01000000fa000000000200000007000000726573756c747303000000612062",
       "010d0100000002000000",
-      "011c020000002f7201000000010000006401000000680200000001000000740100000063"};
+      "011c020000002f7201000000010000006401000000680200000001000000740100000063010000000200"
+      "00003132"};
   // clang-format on
   const auto messages = one_of_each();
   std::set<std::size_t> kinds;
@@ -190,7 +192,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       R"("job_name":"train","keeps_list":true,)"
       R"("leave_free_bytes":9,"lines_to":1,"memory_directory":"/m","memory_most":20,)"
       R"("memory_refusal":"m","memory_share":21,"node":"n1","node_count":2,"node_index":1,)"
-      R"("on_failure":1,"outcome":1,"push_all":true,)"
+      R"("on_failure":1,"outcome":1,"output_job":6,"push_all":true,)"
       R"("only_groups":[20100],"push_items":2,"push_names":["results","b\u00ff"],"ran":false,"recover_to":"/d\u00ff","refuse_outputs":"o",)"
       R"("refuse_user":"u","refuse_venv":"v","relay_file_systems":["nfs"],"relay_first_port":11,"relay_last_port":12,)"
       R"("relay_least_bytes":67108865,"relay_patience_s":13,"relay_plan_s":14,"relay_silence_s":15,)"
@@ -226,7 +228,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
                                            "",
                                            delivery + " push_all push_items push_names shows_total",
                                            relay,
-                                           notice + " lines_to",
+                                           notice + " lines_to output_job",
                                            identify,
                                            identify + stage + relay};
   for (std::size_t task = 0; task < fields.size(); ++task) {

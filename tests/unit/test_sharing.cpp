@@ -311,6 +311,21 @@ TEST_CASE("an item is kept as soon as it is complete, and those who wait for it 
   CHECK(site.role_of(2) == ShareRole::link);
 }
 
+TEST_CASE("a job that stages for others is looked at when something is complete, and not before") {
+  SharingSite site;
+  site.ask(1, {{k_a, "data"}, {k_b, "more"}});
+  auto items = site.do_all(1);
+  for (ItemRecord& item : items) item.state = static_cast<std::uint32_t>(ItemState::working);
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::working, items));
+  site.poll();
+  CHECK(site.step_of(1) == Step::stage);
+  items[0].state = static_cast<std::uint32_t>(ItemState::done);
+  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::working, items));
+  site.poll();
+  CHECK(site.step_of(1) == Step::take_report);
+  CHECK(site.kept() == 1);
+}
+
 TEST_CASE("what a job has staged is kept although it fails for another item") {
   SharingSite site;
   site.config.staging.max_jobs = 8;

@@ -34,6 +34,24 @@ TEST_CASE("who wants what another job stages waits for it without a place, and i
   CHECK(site.role_of(2) == ShareRole::link);
 }
 
+TEST_CASE("who is only looked at waits for no other job, and is told so") {
+  SharingSite site;
+  site.ask(1, {{k_b, "other"}});
+  REQUIRE(site.stages(1));  // the only place
+  site.begin(2);
+  site.wait(2);
+  const auto* progress = std::get_if<Progress>(&site.answers.back());
+  REQUIRE(progress != nullptr);
+  CHECK(progress->current == "a look at what it shares");
+  CHECK(site.jobs->status(2, 0).at(0).row.others == "waiting for a look at what it shares");
+  site.identify(2, {{k_a, "data"}});
+  site.wait(2);
+  progress = std::get_if<Progress>(&site.answers.back());
+  REQUIRE(progress != nullptr);
+  CHECK(progress->current.empty());
+  CHECK(progress->jobs_ahead == 1);
+}
+
 TEST_CASE("who gets no turn to be looked at in time stages for itself") {
   SharingSite site;
   site.config.staging.max_jobs = 8;
@@ -126,6 +144,33 @@ TEST_CASE("when the keeper fails or its job is cancelled, the next job's goes on
       CHECK(site.order(3)[0].role == (goes_well ? ShareRole::link : ShareRole::own));
     }
   }
+}
+
+TEST_CASE("a place that a job got while others began to stage what it shares goes back" *
+          doctest::skip(::geteuid() != 0)) {
+  ReadersSite site;
+  site.accept(site.request(1));  // it has a place
+  site.ask(2, {{k_c, "often"}});
+  site.ask(3, {{k_c, "often"}});
+  site.config.staging.max_jobs = 1;
+  site.ask(4, {{k_b, "wanted"}});
+  site.end_keep(2, k_dead);
+  for (const std::uint32_t job : {3U, 4U}) REQUIRE(site.keeps(job).empty());
+  // With job 5's place come those of the others, whose user has more. Job 4 stages the one item for
+  // it, and the other one cannot be shared any more, since job 3 has no directory.
+  std::filesystem::remove_all(site.job_path(3));
+  site.config.staging.max_jobs = 8;
+  site.ask(5, {{k_b, "wanted"}, {k_c, "often"}}, SharingSite::user() + 1);
+  REQUIRE(site.keeps(4) == Names{"wanted"});
+  CHECK(site.keeps(5).empty());
+  CHECK_FALSE(site.stages(5));
+  REQUIRE(site.stages(2));
+  // Those of jobs 1, 2 and 4 are taken.
+  site.config.staging.max_jobs = 4;
+  Begin begin = site.request(6);
+  begin.uid += 2;
+  site.accept(begin);
+  CHECK(site.stages(6));
 }
 
 TEST_CASE("one process of the keeper stages a job's small items, and a large one by itself") {

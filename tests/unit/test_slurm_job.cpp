@@ -90,8 +90,19 @@ TEST_CASE("accounting: a job that the controller has forgotten") {
 }
 
 TEST_CASE("scontrol: the output of a batch job") {
-  CHECK(read_output_path("JobId=12\n   Requeue=1 BatchFlag=1\n   StdErr=/e\n   StdOut=/a b\n") ==
+  CHECK(read_output("JobId=12\n   Requeue=1 BatchFlag=1\n   StdErr=/e\n   StdOut=/a b\n").path ==
         "/a b");
-  CHECK(read_output_path("JobId=12\n   Requeue=1 BatchFlag=0\n   StdOut=/a\n").empty());
-  CHECK(read_output_path("").empty());
+  CHECK(read_output("JobId=12\n   Requeue=1 BatchFlag=0\n   StdOut=/a\n").path.empty());
+  CHECK(read_output("").path.empty());
+}
+
+TEST_CASE("scontrol: a later component of a heterogeneous job, whose output is the first one's") {
+  const auto component = [](const std::string& number) {
+    return "JobId=1" + number + " HetJobId=10 HetJobOffset=" + number +
+           " JobName=a\n   Requeue=1 BatchFlag=1\n   StdOut=/o" + number + "\n";
+  };
+  CHECK(read_output(component("1")).het_job == 10);
+  CHECK(read_output(component("0") + component("1")).het_job == k_no_number);
+  CHECK(read_output(component("0") + component("1")).path == "/o0");
+  CHECK(read_output("JobId=12 JobName=a\n").het_job == k_no_number);
 }

@@ -38,6 +38,16 @@ TEST_CASE("another run, another task of the array") {
   CHECK(read_answer(run, "JobId=13 JobName=Invalid job id specified\n") == SlurmAnswer::unclear);
 }
 
+TEST_CASE("scontrol: whether a batch script may still write") {
+  for (const char* state : {"COMPLETED", "CANCELLED", "TIMEOUT", "COMPLETING"})
+    CHECK(batch_script_of(12, line("12", state, "0")) == BatchScript::over);
+  for (const char* state : {"RUNNING", "SUSPENDED", "X"})
+    CHECK(batch_script_of(12, line("12", state, "0")) == BatchScript::runs);
+  CHECK(batch_script_of(12, "JobId=12 JobState=RUNNING BatchFlag=0 x\n") == BatchScript::none);
+  CHECK(batch_script_of(13, line("12", "COMPLETED", "0")) == BatchScript::unknown);
+  CHECK(batch_script_of(12, "") == BatchScript::unknown);
+}
+
 TEST_CASE("a slurmstepd's command line gives its job") {
   CHECK(job_of_step("slurmstepd: [12.batch]") == 12U);
   CHECK(job_of_step("slurmstepd: [12.0]") == 12U);

@@ -44,6 +44,16 @@ TEST_CASE("of an output, nodestage's lines are taken, the last ones, printable")
   CHECK(last.back() == "n1: 999");
 }
 
+TEST_CASE("of an output that several components share, the lines of one are taken") {
+  const std::string kept = ": " + std::string(k_results_kept) + " x";
+  const std::string output =
+      "nodestage: n1: a\nnodestage: n2 (10+1)" + kept +
+      "\nnodestage: n2: staged\nnodestage: n2 (10+2): " + std::string(k_kept_delivered) + "\n";
+  CHECK(lines_of_nodestage(output, {"n2", "n2" + component_mark(10, 11)}) ==
+        Lines{"n2 (10+1)" + kept, "n2: staged"});
+  CHECK(has_failed(over("COMPLETED", lines_of_nodestage(output))));
+}
+
 TEST_CASE("of the progress in an output, what each node said last is shown") {
   const std::string at = "data.tar: 1.2 of 4.0 GiB (30%), 310.0 MiB/s, 12 files";
   CHECK(lines_of_nodestage("nodestage: n1: a\nnodestage: n1: " + at + "\nnodestage: n2: " + at +

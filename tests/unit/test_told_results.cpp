@@ -1,6 +1,10 @@
 #include <doctest/doctest.h>
+#include <poll.h>
+
+#include <fstream>
 
 #include "push_site.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 using namespace std::chrono_literals;
@@ -33,6 +37,24 @@ struct ToldSite : JobSite {
     note.facts = {true, k_no_number, k_no_number, "name", true};
     hear_from_first(k_told_job, note);
     end(k_told_job);
+  }
+  // The second component of a heterogeneous job, of whose first scontrol says so.
+  explicit ToldSite(const std::string& first) {
+    config.stageout.report = ReportTo::output;
+    config.slurm.scontrol = scratch / "scontrol";
+    std::ofstream(config.slurm.scontrol)
+        << "#!/bin/sh\n[ \"$4\" = 6 ] && echo 'JobId=6 " << first << " x'\n";
+    std::filesystem::permissions(config.slurm.scontrol, std::filesystem::perms::owner_all);
+    Begin begin = request(k_told_job);
+    begin.stdout_path = k_output;
+    begin.het_job = k_told_job - 1;
+    run(begin, 0);
+    end(k_told_job);
+    stage_out(WorkerPhase::done, ItemState::done);
+    while (workers.find(WorkerTask::append) == nullptr && !is_answered()) {
+      ::poll(nullptr, 0, 1);
+      pass(0ms);
+    }
   }
   void run(const Begin& begin, std::uint32_t step) {
     REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin)));
@@ -130,6 +152,30 @@ TEST_CASE("a node that ends when the batch script has ended writes its lines") {
   site.hear_from_first(k_told_job, note);
   site.stage_out(WorkerPhase::done, ItemState::done);
   CHECK(site.lines() != "");
+}
+
+TEST_CASE("a later component of a heterogeneous job writes to the output of the first") {
+  if (skipped_without_root()) return;
+  ToldSite site(std::string("JobState=COMPLETING BatchFlag=1"));
+  const auto& order = site.workers.find(WorkerTask::append)->as<AppendOrder>();
+  CHECK(order.lines_to == LinesTo::output);
+  CHECK(order.output_job == 6);
+  CHECK(site.lines() == "nodestage: n1 (6+1): a -> /scratch/out: 3 files, 30 B in 0.0 s\n");
+}
+
+TEST_CASE("a later component that ends before the script writes to a file of its own") {
+  if (skipped_without_root()) return;
+  for (const char* first : {"JobState=RUNNING BatchFlag=1", "is not known"}) {
+    ToldSite site{std::string(first)};
+    CHECK(site.workers.find(WorkerTask::append)->as<AppendOrder>().lines_to == LinesTo::file);
+  }
+}
+
+TEST_CASE("a component of a job without a script has no output") {
+  if (skipped_without_root()) return;
+  ToldSite site(std::string("JobState=COMPLETING BatchFlag=0"));
+  CHECK(site.lines() == "");
+  CHECK(site.is_answered());
 }
 
 TEST_CASE("a run that is delivered beside the next one leaves the output to that") {

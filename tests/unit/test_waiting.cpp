@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <variant>
 
 #include "job_site.hpp"
@@ -29,4 +31,53 @@ TEST_CASE("of very many callers that wait some are answered at a time, all in th
   }
   for (int i = 0; i < 8; ++i) site.pass(std::chrono::seconds(1));
   CHECK(answered() == k_callers);
+}
+
+TEST_CASE("a failure that the first node has, too, is said with its words, and another as it is") {
+  JobSite site;
+  site.accept(site.shared_request(7));
+  site.wait(7);
+  site.workers.finish(WorkerTask::stage, WorkerPhase::failed, "no such file");
+  JobNote note;
+  note.verdict = Verdict::failed;
+  std::string said;
+  SUBCASE("the same") {
+    note.text = said = "nodes n0 and n1: no such file";
+    note.cause = "no such file";
+  }
+  SUBCASE("one that ends in the same words") {
+    note.text = "node n0: data.tar: no such file";
+    note.cause = "data.tar: no such file";
+    said = "no such file";
+  }
+  site.hear_from_first(7, note);
+  const auto* failed = std::get_if<Failed>(&site.answers.back());
+  REQUIRE(failed != nullptr);
+  CHECK(failed->cause == said);
+}
+
+TEST_CASE("the cause of a failure goes to the nodes that can read it") {
+  JobSite site;
+  Begin begin = site.request(7);
+  begin.node_count = 3;
+  begin.nodes = {"n1", "n2", "n3"};
+  begin.first_node = "n1";
+  site.accept(begin);
+  const auto say = [&](const char* from, std::uint8_t waits, NodeState state, const char* cause) {
+    NodeNote body;
+    body.state = state;
+    body.waits = waits;
+    body.cause = cause;
+    site.jobs->take_note({{"n1"}, from, 7, 0, ++site.sequence, body}, "");
+  };
+  say("n2", k_reads_causes, NodeState::staging, "");
+  say("n3", 0, NodeState::failed, "no space");
+  site.pass(std::chrono::seconds(3));
+  std::map<std::string, std::string> causes;
+  for (const PeerNote& note : site.peers.sent) {
+    const auto* job = std::get_if<JobNote>(&note.body);
+    if (job == nullptr || job->verdict != Verdict::failed) continue;
+    for (const std::string& node : note.to) causes[node] = job->cause;
+  }
+  CHECK(causes == std::map<std::string, std::string>{{"n2", "no space"}, {"n3", ""}});
 }

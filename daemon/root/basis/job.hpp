@@ -72,6 +72,7 @@ struct JobRecord {
   // Of a job with several nodes:
   Verdict verdict = Verdict::open;
   std::string verdict_text;
+  std::string verdict_cause;                  // JobNote::cause
   bool outcome_known = false;                 // the first node has reported how the job ended
   std::optional<std::uint32_t> first_status;  // of the batch script or the first node's last step
   bool directory_was_there = false;  // at the prolog: another program of the site has made it

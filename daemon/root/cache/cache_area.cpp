@@ -47,6 +47,7 @@ static void each_field(Is<CacheEntry> auto& entry, auto field) {
   field("made_for", entry.made_for);
   field("array_job", entry.array_job);
   field("array_task", entry.array_task);
+  field("het_job", entry.het_job);
 }
 
 namespace {

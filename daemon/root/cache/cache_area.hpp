@@ -54,9 +54,10 @@ struct CacheEntry {
   std::uint64_t bytes = 0;
   std::uint64_t files = 0;
   JobKey made_by;
-  // Of a task of an array, as far as it was known: what its user calls it.
+  // Of a task of an array, as far as it was known, and of a component: what its user calls it.
   std::uint32_t array_job = k_no_number;
   std::uint32_t array_task = k_no_number;
+  std::uint32_t het_job = k_no_number;
   std::uint64_t made_at = 0;  // seconds since 1970
   std::string boot;           // it counts for the boot that made it alone
   // The change time of the tree's top when it was published; 0: not known.

@@ -31,6 +31,7 @@ CacheRow Cache::row_of(const Kept& kept) const {
   row.jobs = static_cast<std::uint32_t>(kept.users.size());
   row.array_job = entry.array_job;
   row.array_task = entry.array_task;
+  row.het_job = entry.het_job;
   return row;
 }
 

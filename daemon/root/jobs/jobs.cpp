@@ -173,7 +173,8 @@ Message Jobs::exited(const Exited& exited) {
 PlaceRow Jobs::place(const PlaceQuery& ask) {
   const JobRecord* live = table_.find_live(ask.job);
   const bool is_there = live != nullptr && ask.restart >= live->begin.restart;
-  PlaceRow row{tmpdir_root(deps_.config), {}, Areas::hold_name(), Areas::places_of_waste()};
+  PlaceRow row{tmpdir_root(deps_.config), {}, Areas::hold_name(), Areas::places_of_waste(), {}};
+  for (const pid_t pid : deps_.workers.pids()) row.workers.push_back(std::to_string(pid));
   if (is_there) row.directories.push_back(live->directory);
   for (const auto& [key, record] : table_.all()) {
     if (!record.ended && record.state != JobState::gone) continue;

@@ -148,7 +148,8 @@ class Jobs final : private JobEvents {
       {[this](int disk) { return cache_.unused_on(disk); }, [this] { return cache_.make_room(); }}};
   JobWorkers workers_{deps_.loop, deps_.config, table_, files_, deps_.workers, counters_};
   Notices notices_{deps_.workers, deps_.config};
-  JobOutput output_{table_, workers_, notices_, deps_.config};
+  JobQuestions questions_{deps_.loop, deps_.config};
+  JobOutput output_{table_, workers_, notices_, questions_, deps_.config};
   Credits credits_{deps_.loop, deps_.config, table_, files_};
   HeldResults held_{
       {deps_.loop, deps_.config, deps_.areas, table_, files_, workers_, notices_, *this}};

@@ -96,7 +96,7 @@ void PeerTalk::watch_others(JobRecord& record) {
   }
   if (talk.barrier->is_gathering(now)) return;
   if (const Verdict verdict = talk.barrier->verdict(); verdict != Verdict::open)
-    return decide(record, verdict, talk.barrier->text());
+    return decide(record, verdict, talk.barrier->text(), talk.barrier->cause());
   if (now < talk.next_note) return;
   talk.next_note = now + note_interval(record);
   send_to_nodes(record, talk.barrier->listeners());

@@ -159,6 +159,7 @@ bool PeerTalk::is_open(const JobRecord& record) const {
 NodeNote PeerTalk::own_state(const JobRecord& record) const {
   const JobKey key = record.key();
   NodeNote note;
+  note.waits = k_reads_causes;
   switch (record.state) {
     case JobState::waiting_for_directory:
     case JobState::queued:
@@ -184,7 +185,7 @@ NodeNote PeerTalk::own_state(const JobRecord& record) const {
     case JobState::gone:
       note.state = NodeState::ready;
       note.chosen = deps_.workers.status(key, WorkerTask::stage).chosen;
-      note.waits = is_awaited_(key) ? k_listens : 0;
+      if (is_awaited_(key)) note.waits |= k_listens;
       note.ended = record.ended ? 1 : 0;
   }
   const bool has_run = record.times.run != 0;
@@ -226,10 +227,12 @@ void PeerTalk::report_sent(const JobKey& key, const std::string& node, const Pee
     talk.next_note = std::min(talk.next_note, deps_.loop.now() + k_resend + jitter);
 }
 
-void PeerTalk::decide(JobRecord& record, Verdict verdict, const std::string& text) {
+void PeerTalk::decide(JobRecord& record, Verdict verdict, const std::string& text,
+                      const std::string& cause) {
   record.verdict = verdict;
   record.times.decided = deps_.loop.wall_ms();
   record.verdict_text = bounded(printable(text, Newlines::keep));
+  record.verdict_cause = bounded(printable(cause, Newlines::keep));
   talks_[record.key()].barrier.reset();
   if (verdict == Verdict::ready)
     log::info(about(record), "all nodes are ready{}", text.empty() ? "" : "; " + text);
@@ -268,6 +271,7 @@ JobNote PeerTalk::note_of(const JobRecord& record) const {
   JobNote note;
   note.verdict = record.verdict;
   note.text = bounded(is_undecided ? talk->second.barrier->text() : record.verdict_text);
+  note.cause = record.verdict_cause;
   note.facts = record.facts;
   note.outcome_known = knows_outcome(record);
   note.status = record.batch_status;
@@ -277,12 +281,23 @@ JobNote PeerTalk::note_of(const JobRecord& record) const {
 
 void PeerTalk::send_to_nodes(const JobRecord& record, std::vector<std::string> nodes) {
   std::erase(nodes, record.begin.node);
-  if (nodes.empty() || deps_.peers.off()) return;
-  // A node that needs the answer asks again, so one line of the log is enough.
+  if (deps_.peers.off()) return;
+  const auto& readers = talks_[record.key()].reads_causes;
+  const auto others = std::stable_partition(
+      nodes.begin(), nodes.end(), [&](const std::string& node) { return readers.contains(node); });
+  JobNote note = note_of(record);
+  send_note(record, {nodes.begin(), others}, note);
+  note.cause.clear();
+  send_note(record, {others, nodes.end()}, note);
+}
+
+// A node that needs the answer asks again, so one line of the log is enough.
+void PeerTalk::send_note(const JobRecord& record, std::vector<std::string> nodes,
+                         const JobNote& note) {
+  if (nodes.empty()) return;
   const auto logged = std::make_shared<bool>(false);
   deps_.peers.send(
-      {std::move(nodes), record.begin.node, record.begin.job, record.begin.restart, 0,
-       note_of(record)},
+      {std::move(nodes), record.begin.node, record.begin.job, record.begin.restart, 0, note},
       [logged, subject = about(record)](const std::string& node, const PeerFault& fault) {
         if (fault.text.empty() || std::exchange(*logged, true)) return;
         log::info(subject, "{} did not get the note: {}", printable(node), fault.text);
@@ -326,6 +341,7 @@ void PeerTalk::take(JobRecord& record, const PeerNote& note) {
 
 void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note) {
   deps_.credits.note_use(record.key(), from, (note.waits & k_is_in_use) != 0);
+  if ((note.waits & k_reads_causes) != 0) talk.reads_causes.insert(from);
   if (talk.barrier) {
     NodeNote shown = note;
     shown.cause = printable(note.cause, Newlines::keep);
@@ -333,7 +349,7 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, cons
     talk.barrier->take(from, shown, deps_.loop.now());
     const Verdict verdict = talk.barrier->verdict();
     if (verdict != Verdict::open && !talk.barrier->is_gathering(deps_.loop.now()))
-      return decide(record, verdict, talk.barrier->text());
+      return decide(record, verdict, talk.barrier->text(), talk.barrier->cause());
   }
   // It has missed what was sent to all.
   if (note.ended != 0 ? knows_outcome(record) : !talk.barrier) send_to_nodes(record, {from});
@@ -352,7 +368,7 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const Job
     if (record.outcome_known) deps_.events.done(record.key(), Fact::outcome_known);
   } else if (note.verdict != Verdict::open && record.verdict == Verdict::open) {
     talk.has_verdict = true;
-    decide(record, note.verdict, note.text);
+    decide(record, note.verdict, note.text, note.cause);
   } else if (note.verdict != Verdict::open || note.outcome_known) {
     deps_.table.save(record);
   }

@@ -123,6 +123,7 @@ class PeerTalk {
     // On the first node:
     std::optional<Barrier> barrier;  // while the verdict is open
     std::set<std::string> members;
+    std::set<std::string> reads_causes;  // k_reads_causes
     Clock::time_point line_made{};
     // On all:
     std::map<std::string, std::uint64_t> sequences;  // of the last note from each node
@@ -142,12 +143,14 @@ class PeerTalk {
   void send_report(const JobRecord& record, const NodeNote& note);
   void report_sent(const JobKey& key, const std::string& node, const PeerFault& fault);
   void send_to_nodes(const JobRecord& record, std::vector<std::string> nodes);
+  void send_note(const JobRecord& record, std::vector<std::string> nodes, const JobNote& note);
   void watch_others(JobRecord& record);
   void judge(const JobKey& key, const std::string& node, const PeerFault& fault);
   void watch_first(JobRecord& record);
   void judge_first(const JobKey& key, const PeerFault& fault);
   void go_without_peers(JobRecord& record, const std::string& why);
-  void decide(JobRecord& record, Verdict verdict, const std::string& text);
+  void decide(JobRecord& record, Verdict verdict, const std::string& text,
+              const std::string& cause = {});
   [[nodiscard]] std::string refusal_of(const JobRecord& record, const Talk& talk,
                                        const PeerNote& note) const;
   void take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note);

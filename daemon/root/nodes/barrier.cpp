@@ -103,14 +103,19 @@ bool Barrier::is_gathering(Time now) const {
   return open_ > 0 && failed_at_ && now - *failed_at_ < k_gathering;
 }
 
+std::string Barrier::cause() const {
+  const auto first = std::find_if(order_.begin(), order_.end(), [this](const std::string& name) {
+    return at(name).phase == Phase::failed;
+  });
+  return first == order_.end() ? "" : at(*first).cause;
+}
+
 std::string Barrier::failure() const {
+  const std::string cause = this->cause();
   std::vector<std::string> nodes;
-  std::string cause;
   for (const std::string& name : order_) {
     const Node& node = at(name);
-    if (node.phase != Phase::failed || (!nodes.empty() && node.cause != cause)) continue;
-    nodes.push_back(printable(name));
-    cause = node.cause;
+    if (node.phase == Phase::failed && node.cause == cause) nodes.push_back(printable(name));
   }
   return failure_on(nodes, cause);
 }

@@ -49,6 +49,8 @@ class Barrier {
   // cause. ready: the nodes that
   // were left out, or "". open: which nodes are not ready, and how far the slowest are.
   [[nodiscard]] std::string text() const;
+  // Returns the cause in the text of a failure; "" if no node has given one.
+  [[nodiscard]] std::string cause() const;
   // Returns a short text for an open one: "2 of 3 nodes are not ready".
   [[nodiscard]] std::string count_text() const;
 

@@ -110,6 +110,10 @@ constexpr std::array<std::string_view, 9> k_ended = {"COMPLETED", "CANCELLED", "
                                                      "TIMEOUT",   "NODE_FAIL", "PREEMPTED",
                                                      "BOOT_FAIL", "DEADLINE",  "OUT_OF_MEMORY"};
 
+bool is_ended(std::string_view state) {
+  return std::find(k_ended.begin(), k_ended.end(), state) != k_ended.end();
+}
+
 }  // namespace
 
 // Returns the line about this job. For an array's id, Slurm prints those of its other tasks, too.
@@ -142,7 +146,7 @@ SlurmAnswer read_answer(const JobKey& run, std::string_view output) {
   if (state.empty() || count.empty()) return SlurmAnswer::unclear;
   // The count may already be that of the next run while epilogs of this one are still due.
   if (state == "COMPLETING") return SlurmAnswer::here;
-  if (std::find(k_ended.begin(), k_ended.end(), state) != k_ended.end()) return SlurmAnswer::gone;
+  if (is_ended(state)) return SlurmAnswer::gone;
   const auto restart = take_number<std::uint32_t>(count);
   if (!restart) return SlurmAnswer::unclear;
   return *restart > run.restart ? SlurmAnswer::gone : SlurmAnswer::here;
@@ -221,23 +225,31 @@ std::uint64_t memory_of_job(std::uint32_t job, std::uint32_t cpus, std::string_v
   return bytes_in(field_of(line, " MinMemoryCPU=")) * cpus;
 }
 
-void JobMemory::ask(std::uint32_t job, std::uint32_t cpus, OnAnswer on_answer) {
-  waiting_.push_back({job, cpus, std::move(on_answer)});
+BatchScript batch_script_of(std::uint32_t job, std::string_view output) {
+  const std::string_view line = line_about(job, output);
+  const std::string_view script = field_of(line, " BatchFlag=");
+  if (script.empty()) return BatchScript::unknown;
+  if (script == "0") return BatchScript::none;
+  const std::string_view state = field_of(line, " JobState=");
+  return state == "COMPLETING" || is_ended(state) ? BatchScript::over : BatchScript::runs;
+}
+
+void JobQuestions::ask(std::uint32_t job, OnAnswer on_answer) {
+  waiting_.push_back({job, std::move(on_answer)});
   ask_next();
 }
 
-void JobMemory::ask_next() {
+void JobQuestions::ask_next() {
   if (waiting_.empty() || scontrol_.busy()) return;
   const Question question = std::move(waiting_.front());
   waiting_.pop_front();
-  const Status asked =
-      scontrol_.run({"--oneliner", "show", "job", std::to_string(question.job)},
-                    [this, question](const Scontrol::Output& output) {
-                      question.on_answer(memory_of_job(question.job, question.cpus, output.text));
-                      ask_next();
-                    });
+  const Status asked = scontrol_.run({"--oneliner", "show", "job", std::to_string(question.job)},
+                                     [this, question](const Scontrol::Output& output) {
+                                       question.on_answer(output.text);
+                                       ask_next();
+                                     });
   if (asked) return;
-  question.on_answer(0);
+  question.on_answer({});
   ask_next();
 }
 

@@ -104,25 +104,29 @@ std::optional<std::uint32_t> job_of_step(std::string_view command_line);
 // Counts only processes of root. Never blocks on a user's process: it reads only its name.
 std::set<std::uint32_t> jobs_with_steps();
 
-// JobMemory: asks Slurm with scontrol how much memory a job may use on a node.
-
 // Reads what `scontrol --oneliner show job JOB` printed: MinMemoryNode, or MinMemoryCPU for each of
 // that many CPUs. In bytes; 0: it says neither, or the job has all memory of the node.
 std::uint64_t memory_of_job(std::uint32_t job, std::uint32_t cpus, std::string_view output);
 
-class JobMemory {
+// Reads in the same output, about the first component of a heterogeneous job, whether it has a
+// batch script, and whether that may still write to the job's output.
+enum class BatchScript { none, runs, over, unknown };
+BatchScript batch_script_of(std::uint32_t job, std::string_view output);
+
+// JobQuestions: asks Slurm with scontrol about jobs, one after the other.
+class JobQuestions {
  public:
-  using OnAnswer = std::function<void(std::uint64_t bytes)>;
+  using OnAnswer = std::function<void(std::string_view output)>;
 
-  JobMemory(Loop& loop, const Config& config) : scontrol_(loop, config) {}
+  JobQuestions(Loop& loop, const Config& config) : scontrol_(loop, config) {}
 
-  // on_answer is called once, from the loop or from here; with 0 if Slurm does not answer.
-  void ask(std::uint32_t job, std::uint32_t cpus, OnAnswer on_answer);
+  // on_answer is called once, from the loop or from here, with what `scontrol --oneliner show job`
+  // printed; with nothing if it cannot be run.
+  void ask(std::uint32_t job, OnAnswer on_answer);
 
  private:
   struct Question {
     std::uint32_t job;
-    std::uint32_t cpus;
     OnAnswer on_answer;
   };
   void ask_next();

@@ -82,8 +82,9 @@ void FirstSteps::look() {
 void FirstSteps::ask_slurm(const JobRecord& record) {
   const JobKey key = record.key();
   waiting_[key].reset();
-  job_memory_.ask(key.job, record.begin.cpus,
-                  [this, key](std::uint64_t bytes) { found(key, bytes); });
+  questions_.ask(key.job, [this, key, cpus = record.begin.cpus](std::string_view output) {
+    found(key, memory_of_job(key.job, cpus, output));
+  });
 }
 
 void FirstSteps::found(const JobKey& key, std::optional<std::uint64_t> bytes) {

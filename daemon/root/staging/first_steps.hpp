@@ -56,7 +56,7 @@ class FirstSteps {
   JobTable& table_;
   const JobWorkers& workers_;
   OnFound on_found_;
-  JobMemory job_memory_{loop_, config_};
+  JobQuestions questions_{loop_, config_};
   // When a job gives up; nothing: Slurm has been asked.
   std::map<JobKey, std::optional<Clock::time_point>> waiting_;
   std::map<JobKey, std::optional<std::uint64_t>> memory_of_;  // as for found()

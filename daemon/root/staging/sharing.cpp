@@ -255,17 +255,34 @@ void Sharing::drop_unwanted(const std::string& name) {
 
 // ---- what was staged
 
+namespace {
+
+ItemRecord item_of(const SharedItem& shared, const WorkerStatus& status) {
+  return shared.item < status.items.size() ? status.items[shared.item] : ItemRecord{};
+}
+
+}  // namespace
+
+bool Sharing::is_led(const JobRecord& record, const SharedItem& shared) const {
+  const auto fill = fills_.find(name_of(record, shared));
+  return shared.role == ShareRole::lead && !shared.for_readers && fill != fills_.end() &&
+         fill->second.is_led_by(record.key());
+}
+
+bool Sharing::has_news(const JobRecord& record, const WorkerStatus& status) const {
+  return std::any_of(record.shared.begin(), record.shared.end(), [&](const SharedItem& shared) {
+    return is_led(record, shared) && !is_unfinished(item_of(shared, status));
+  });
+}
+
 Status Sharing::staged(JobRecord& record, const WorkerStatus& status, Report report) {
   const JobKey key = record.key();
   Status fault;
   for (SharedItem& shared : record.shared) {
+    if (!is_led(record, shared)) continue;
     const std::string name = name_of(record, shared);
     const auto fill = fills_.find(name);
-    if (shared.role != ShareRole::lead || shared.for_readers || fill == fills_.end() ||
-        !fill->second.is_led_by(key))
-      continue;
-    const ItemRecord item =
-        shared.item < status.items.size() ? status.items[shared.item] : ItemRecord{};
+    const ItemRecord item = item_of(shared, status);
     if (report == Report::more && is_unfinished(item)) continue;
     const bool is_whole = is_done(item) && (item.flags & k_item_whole) != 0;
     const Status kept = is_whole ? keep(record, item, fill->second.entry) : Status();
@@ -292,6 +309,7 @@ Status Sharing::publish(const JobRecord& record, const ItemRecord& item, CacheEn
   entry.files = item.files;
   entry.array_job = record.facts.array_job;
   entry.array_task = record.facts.array_task;
+  entry.het_job = record.begin.het_job;
   return deps_.cache.publish(std::move(entry), record.begin.uid, directory,
                              destination_in(item, path));
 }
@@ -392,8 +410,9 @@ std::optional<Sharing::Awaited> Sharing::awaited(const JobKey& key) const {
 std::string Sharing::maker_of(const CacheEntry& entry) const {
   const JobRecord* record = deps_.table.find(entry.made_by);
   if (record != nullptr && record->facts.known)
-    return job_name(entry.made_by.job, record->facts.array_job, record->facts.array_task);
-  return job_name(entry.made_by.job, entry.array_job, entry.array_task);
+    return job_name(entry.made_by.job, record->facts.array_job, record->facts.array_task,
+                    record->begin.het_job);
+  return job_name(entry.made_by.job, entry.array_job, entry.array_task, entry.het_job);
 }
 
 std::string Sharing::waits_for(const JobKey& key) const {

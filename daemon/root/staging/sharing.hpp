@@ -68,6 +68,8 @@ class Sharing {
   // lead nowhere, so it must stage again.
   enum class Report { more, last };
   Status staged(JobRecord& record, const WorkerStatus& status, Report report);
+  // Whether staged() would find anything with Report::more.
+  [[nodiscard]] bool has_news(const JobRecord& record, const WorkerStatus& status) const;
   // Whether `identified` or `linked` is still to follow.
   [[nodiscard]] bool is_undecided(const JobKey& key) const { return askers_.contains(key); }
   // What the keeper shall stage for the job now (Keeping::keep()), for all who may read the
@@ -160,6 +162,8 @@ class Sharing {
   [[nodiscard]] std::optional<LocalUser> owner_of(const JobRecord& record,
                                                   const SharedItem& shared) const;
   [[nodiscard]] std::string name_of(const JobRecord& record, const SharedItem& shared) const;
+  // Whether the job's own worker stages it for others.
+  [[nodiscard]] bool is_led(const JobRecord& record, const SharedItem& shared) const;
   void ask(const JobRecord& record);
   [[nodiscard]] bool is_unsettled(const JobKey& key, const WorkerStatus& status);
   [[nodiscard]] Want want_of(const JobRecord& record, const ItemRecord& item, std::uint32_t index,

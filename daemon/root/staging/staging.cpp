@@ -252,14 +252,12 @@ std::string Staging::waits_for(const JobKey& key) const {
   if (step == Step::await_step) return "its first step on this node, whose memory it uses";
   if (step == Step::await_quota)
     return "room in its user's quota, in which what was kept for further jobs is being removed";
-  return sharing_.waits_for(key);
+  std::string what = sharing_.waits_for(key);
+  return what.empty() && step != Step::await_turn ? "a look at what it shares" : what;
 }
 
 std::string Staging::wait_line(const JobKey& key) const {
-  const std::string what = waits_for(key);
-  if (what.empty() && deps_.events.step_of(key) != Step::await_turn)
-    return queue_line("a look at what it shares", 0);
-  return queue_line(what, jobs_ahead(key));
+  return queue_line(waits_for(key), jobs_ahead(key));
 }
 
 void Staging::keep(JobRecord& record) {

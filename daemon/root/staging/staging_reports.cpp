@@ -185,7 +185,7 @@ bool Staging::has_staged_more(const JobRecord& record) const {
     return false;
   const WorkerStatus status = deps_.workers.status(key, WorkerTask::stage);
   return status.phase == WorkerPhase::ready ||
-         (status.phase == WorkerPhase::working && sharing_.leads(key));
+         (status.phase == WorkerPhase::working && sharing_.has_news(record, status));
 }
 
 // What others need of it is kept as soon as it is complete: it may fail for another item.

@@ -248,6 +248,7 @@ static void each_field(Is<JobRecord> auto& record, auto field) {
   field("cpus", record.begin.cpus);
   field("work_dir", record.begin.work_dir);
   field("stdout_path", record.begin.stdout_path);
+  field("het_job", record.begin.het_job);
   field("state", record.state);
   field("directory", record.directory);
   field("directory_is_ours", record.directory_is_ours);
@@ -301,6 +302,7 @@ static void each_field(Is<JobRecord> auto& record, auto field) {
   field("push_has_failed", record.push_has_failed);
   field("verdict", record.verdict);
   field("verdict_text", record.verdict_text);
+  field("verdict_cause", record.verdict_cause);
   field("outcome_known", record.outcome_known);
   field("first_status", record.first_status);
   field("directory_was_there", record.directory_was_there);

@@ -84,14 +84,21 @@ namespace {
 constexpr std::size_t k_most_bytes = 12 * 1024;
 constexpr std::size_t k_line_width = 1200;
 
+bool is_later_component(const JobRecord& record) {
+  return record.begin.het_job != k_no_number && record.begin.het_job != record.begin.job;
+}
+
 std::string text_of(const JobRecord& record, const std::vector<std::string>& lines) {
-  const std::string prefix = "nodestage: " + printable(record.begin.node) + ": ";
+  const Begin& begin = record.begin;
+  const std::string component =
+      is_later_component(record) ? component_mark(begin.het_job, begin.job) : "";
+  const std::string prefix = "nodestage: " + printable(begin.node) + component + ": ";
   std::string text;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string line = prefix + shortened(lines[i], k_line_width) + "\n";
     if (text.size() + line.size() > k_most_bytes)
       return text + prefix + "(and " + human_count(lines.size() - i) + " more: nodestage report " +
-             std::to_string(record.begin.job) + ")\n";
+             std::to_string(begin.job) + ")\n";
     text += line;
   }
   return text;
@@ -107,12 +114,30 @@ bool may_script_run(const JobRecord& record) {
 
 }  // namespace
 
-// Without a batch script, a file with the name that sbatch would give it is some other job's. A
-// later run of the job writes to the file of the earlier one.
-bool JobOutput::can_take_lines(const JobRecord& record) const {
-  if (!record.facts.batch || may_script_run(record)) return false;
+// A later run of the job writes to the file of the earlier one.
+bool JobOutput::has_later_run(const JobRecord& record) const {
   const JobRecord* live = table_.find_live(record.begin.job);
-  return live == nullptr || live->key() == record.key();
+  return live != nullptr && live->key() != record.key();
+}
+
+// Without a batch script, a file with the name that sbatch would give it is some other job's.
+bool JobOutput::can_take_lines(const JobRecord& record) const {
+  if (has_later_run(record)) return false;
+  return is_later_component(record) || (record.facts.batch && !may_script_run(record));
+}
+
+void JobOutput::append_to_first(std::uint32_t first_job, const WorkerStart& start,
+                                const Subject& subject,
+                                const std::function<void()>& on_done) const {
+  questions_.ask(first_job, [this, first_job, start, subject, on_done](std::string_view output) {
+    const BatchScript script = batch_script_of(first_job, output);
+    if (script == BatchScript::none) return on_done();
+    WorkerStart to_first = start;
+    auto& order = std::get<AppendOrder>(to_first.order);
+    order.lines_to = script == BatchScript::over ? LinesTo::output : LinesTo::file;
+    order.output_job = first_job;
+    notices_.write(std::move(to_first), subject, [on_done](Notices::Written) { on_done(); });
+  });
 }
 
 void JobOutput::append(const JobRecord& record, const std::vector<std::string>& lines,
@@ -125,8 +150,10 @@ void JobOutput::append(const JobRecord& record, const std::vector<std::string>& 
   std::get<AppendOrder>(start.order).lines_to =
       to == ReportTo::file ? LinesTo::file : LinesTo::output;
   start.request = text_of(record, lines);
-  notices_.write(std::move(start), about(record, "notice"),
-                 [on_done](Notices::Written) { on_done(); });
+  const Subject subject = about(record, "notice");
+  if (to == ReportTo::output && is_later_component(record))
+    return append_to_first(record.begin.het_job, start, subject, on_done);
+  notices_.write(std::move(start), subject, [on_done](Notices::Written) { on_done(); });
 }
 
 }  // namespace nodestage

@@ -12,6 +12,7 @@
 #include "common/settings/config.hpp"
 #include "daemon/root/basis/job.hpp"
 #include "daemon/root/basis/log.hpp"
+#include "daemon/root/slurm/scontrol.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 #include "daemon/root/workers/workers.hpp"
@@ -52,23 +53,33 @@ class Notices {
 class JobOutput {
  public:
   JobOutput(const JobTable& table, const JobWorkers& workers, Notices& notices,
-            const Config& config)
-      : table_(table), workers_(workers), notices_(notices), config_(config) {}
+            JobQuestions& questions, const Config& config)
+      : table_(table),
+        workers_(workers),
+        notices_(notices),
+        questions_(questions),
+        config_(config) {}
 
   // Has a worker append "nodestage: NODE: LINE" for each of `lines`, which are printable and of one
   // line. `on_done` is called once: when that worker has exited, or at once where there is nothing
   // to say or no file for it. Call it only for a job that has ended here. Slurm does not append, so
-  // a batch script that still writes would write over the lines: nothing is appended then.
+  // a batch script that still writes would write over the lines: nothing is appended then. In a
+  // heterogeneous job the script of the first component runs for all: while it may write, what a
+  // later component has to say goes where LinesTo::file does.
   void append(
       const JobRecord& record, const std::vector<std::string>& lines,
       const std::function<void()>& on_done = [] {}) const;
 
  private:
+  [[nodiscard]] bool has_later_run(const JobRecord& record) const;
   [[nodiscard]] bool can_take_lines(const JobRecord& record) const;
+  void append_to_first(std::uint32_t first_job, const WorkerStart& start, const Subject& subject,
+                       const std::function<void()>& on_done) const;
 
   const JobTable& table_;
   const JobWorkers& workers_;
   Notices& notices_;
+  JobQuestions& questions_;
   const Config& config_;
 };
 

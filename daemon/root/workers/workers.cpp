@@ -32,16 +32,19 @@ constexpr unsigned k_max_log_lines = 200;
 constexpr std::size_t k_max_log_line = 1000;
 constexpr std::chrono::milliseconds k_look_again{100};
 
+template <typename All>
+bool is_used(const std::string& cgroup, const All& workers) {
+  return std::any_of(workers.begin(), workers.end(),
+                     [&cgroup](const auto& item) { return item.second.cgroup == cgroup; });
+}
+
 // One that cannot be killed keeps its cgroup. Another of the same task of a job would be killed
 // with it there.
 template <typename All>
 std::string unused_cgroup(const std::string& wanted, const All& workers) {
-  const auto is_used = [&workers](const std::string& name) {
-    return std::any_of(workers.begin(), workers.end(),
-                       [&name](const auto& item) { return item.second.cgroup == name; });
-  };
   std::string name = wanted;
-  for (int number = 2; is_used(name); ++number) name = wanted + "-" + std::to_string(number);
+  for (int number = 2; is_used(name, workers); ++number)
+    name = wanted + "-" + std::to_string(number);
   return name;
 }
 
@@ -240,6 +243,12 @@ ProcessMark Workers::mark(Id id) const {
   return found == workers_.end() ? ProcessMark{} : found->second.process.mark();
 }
 
+std::vector<pid_t> Workers::pids() const {
+  std::vector<pid_t> pids;
+  for (const auto& [id, worker] : workers_) pids.push_back(worker.process.mark().pid);
+  return pids;
+}
+
 void Workers::ended(Id id) {
   Worker& worker = workers_.at(id);
   if (worker.process.started_fd() >= 0) started(id);
@@ -276,17 +285,16 @@ void Workers::report(Id id, const WorkerEnd& end) {
 
 void Workers::remove_cgroup(const std::string& name, int tries_left) {
   if (cgroups_.remove(name) || tries_left == 0) return;
-  loop_.after(std::chrono::milliseconds(100),
-              [this, name, tries_left] { remove_cgroup(name, tries_left - 1); });
+  // By then, a worker of that name can be about to enter it.
+  loop_.after(std::chrono::milliseconds(100), [this, name, tries_left] {
+    if (!is_used(name, workers_)) remove_cgroup(name, tries_left - 1);
+  });
 }
 
 void Workers::kill_orphaned_workers() {
   for (const std::string& name : cgroups_.list()) {
-    const bool known = std::any_of(workers_.begin(), workers_.end(), [&name](const auto& item) {
-      return item.second.cgroup == name;
-    });
     // Without a process: its worker exited while there was no daemon.
-    if (known || cgroups_.remove(name)) continue;
+    if (is_used(name, workers_) || cgroups_.remove(name)) continue;
     log::warn("killing a worker that belongs to no job: cgroup {}", name);
     static_cast<void>(cgroups_.kill(name));
     remove_cgroup(name, 50);

@@ -47,6 +47,8 @@ class Workers {
   // Sends SIGKILL to the worker and all its children; on_end follows.
   virtual void kill(Id id);
   [[nodiscard]] virtual ProcessMark mark(Id id) const;
+  // The process ids of all workers that have not been reaped.
+  [[nodiscard]] virtual std::vector<pid_t> pids() const;
   // Returns whether everything that a worker starts is killed with it, whatever it does.
   [[nodiscard]] virtual bool ends_all() const { return cgroups_.available(); }
 

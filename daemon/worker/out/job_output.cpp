@@ -247,6 +247,13 @@ Result<std::string> expand_as_sbatch(const AppendOrder& order) {
   return expand_pattern(path, facts);
 }
 
+// Slurm gives all components the output of the first, and none of them is a task of an array.
+AppendOrder as_first_component(AppendOrder order) {
+  order.job = order.output_job;
+  order.array_known = true;
+  return order;
+}
+
 Status check_own(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return system_error(path);
@@ -267,7 +274,7 @@ Result<Fd> opened_output(const std::string& path) {
 Result<Fd> open_lines_file(const AppendOrder& order) {
   const std::string directory = notice_directory(order.stdout_path, order.work_dir);
   TRY_ASSIGN(const Fd into, open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY));
-  const std::string name = lines_file_name(order);
+  const std::string name = lines_file_name(order.job);
   TRY_ASSIGN(Fd file, open_at(into.get(), name, k_append | O_CREAT | O_NOFOLLOW, 0600));
   TRY(check_own(file.get(), name));
   return file;
@@ -311,13 +318,11 @@ std::string job_output_path(const AppendOrder& order) {
   return path->starts_with('/') ? *path : order.work_dir + "/" + *path;
 }
 
-std::string lines_file_name(const AppendOrder& order) {
-  return "nodestage-" + std::to_string(order.job) + ".log";
-}
-
 Result<Fd> open_job_output(const AppendOrder& order) {
-  return order.lines_to == LinesTo::file ? open_lines_file(order)
-                                         : opened_output(job_output_path(order));
+  if (order.lines_to == LinesTo::file) return open_lines_file(order);
+  if (order.output_job == k_no_number) return opened_output(job_output_path(order));
+  auto first = opened_output(job_output_path(as_first_component(order)));
+  return first ? std::move(first) : open_lines_file(order);
 }
 
 int run_append(const Result<Fd>& output, std::string_view lines) {

@@ -55,10 +55,8 @@ int run_measure(const MeasureOrder& order, const StageRequest& request);
 // not sbatch's has no such file.
 std::string job_output_path(const AppendOrder& order);
 
-// Returns "nodestage-JOBID.log", to which LinesTo::file appends beside the job's output.
-std::string lines_file_name(const AppendOrder& order);
-
-// Opens what order.lines_to names; only LinesTo::file makes it. Needs the rights of the job's user.
+// Opens what order.lines_to names; only LinesTo::file makes it. Without the output of a first
+// component, LinesTo::file is meant. Needs the rights of the job's user.
 // Refuses anything but a regular file of that user with one name, since other users may be able to
 // write to the directory.
 Result<Fd> open_job_output(const AppendOrder& order);

@@ -34,7 +34,7 @@ def text(value):
 def request(verb, job, uid=0):
     return bytes([VERSION]) + {
         "begin": lambda: bytes([BEGIN]) + u32(job, 0, uid, uid) + text("alice") + text("n1") + u32(1, 0)
-        + text("n1") + u32(0) + bytes([1]) + u32(1) + text("/tmp") + text("") + text('{"version":1}'),
+        + text("n1") + u32(0) + bytes([1]) + u32(1) + text("/tmp") + text("") + text('{"version":1}') + u32(NO_NUMBER),
         "end": lambda: bytes([END]) + u32(job, 0, 0, 5),
         "wait": lambda: bytes([WAIT]) + u32(job, 0) + bytes([1, 0, 1]) + u32(200, NO_NUMBER, NO_NUMBER) + text("x"),
         "exited": lambda: bytes([EXITED]) + u32(job, 0xFFFFFFFB, 0),
