@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "../unit/job_site.hpp"
+#include "../unit/texts.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 using namespace nodestage;
@@ -52,21 +53,17 @@ TEST_CASE("two workers of one task have a cgroup each") {
   std::filesystem::create_directories(scratch / "proc/self");
   std::ofstream(scratch / "proc/self/mountinfo")
       << "30 24 0:26 / " << (scratch / "cg") << " rw shared:4 - cgroup2 x rw\n";
-  auto cgroups = Cgroups::discover("0::/own\n", scratch / "proc");
-  REQUIRE(cgroups);
-  auto loop = Loop::create();
-  REQUIRE(loop);
+  auto cgroups = must(Cgroups::discover("0::/own\n", scratch / "proc"));
+  auto loop = must(Loop::create());
   int ends = 0;
-  Workers workers(*loop, std::move(*cgroups));
-  WorkerStart start;
-  start.program = "/nonexistent";
-  start.cgroup = "7.0.measure";
+  Workers workers(loop, std::move(cgroups));
+  WorkerStart start{.program = "/nonexistent", .cgroup = "7.0.measure"};
   for (int i = 0; i < 2; ++i) {
     REQUIRE(workers.start(start, {}, {}, {}, [&](const WorkerEnd&) {
-      if (++ends == 2) loop->stop();
+      if (++ends == 2) loop.stop();
     }));
   }
   CHECK(std::filesystem::is_directory(own + "/nodestage-worker-7.0.measure"));
   CHECK(std::filesystem::is_directory(own + "/nodestage-worker-7.0.measure-2"));
-  REQUIRE(loop->run());
+  REQUIRE(loop.run());
 }
