@@ -5,8 +5,8 @@
 #include <ctime>
 
 #include "cli/base/conversation.hpp"
-#include "cli/base/node_jobs.hpp"
-#include "cli/base/slurm_job.hpp"
+#include "cli/slurm/node_jobs.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "common/build_info.hpp"
 #include "common/text/encodings.hpp"
 #include "common/text/human.hpp"

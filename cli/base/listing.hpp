@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/base/node_jobs.hpp"
+#include "cli/slurm/node_jobs.hpp"
 #include "common/result.hpp"
 #include "common/wire/protocol.hpp"
 

@@ -141,7 +141,7 @@ std::string Redactor::without_paths(std::string_view text) {
 
 // Compares at each start of a word: a name can have a '.' or a '-' itself.
 std::string Redactor::without_names(std::string_view text) const {
-  const std::string small = lower(std::string(text));
+  const std::string small = lower(text);
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
     const std::string* instead = nullptr;

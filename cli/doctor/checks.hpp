@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/base/node_jobs.hpp"
 #include "cli/doctor/plugstack.hpp"
 #include "cli/doctor/version_text.hpp"
+#include "cli/slurm/node_jobs.hpp"
 #include "common/settings/config.hpp"
 #include "common/settings/plugin_settings.hpp"
 #include "common/wire/daemon_about.hpp"

@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "cli/base/conversation.hpp"
-#include "cli/base/node_jobs.hpp"
-#include "cli/base/programs.hpp"
-#include "cli/base/slurm_job.hpp"
 #include "cli/base/verbs.hpp"
 #include "cli/doctor/bug_report.hpp"
 #include "cli/doctor/checks.hpp"
 #include "cli/doctor/plugstack.hpp"
 #include "cli/doctor/version_text.hpp"
+#include "cli/process/programs.hpp"
+#include "cli/slurm/node_jobs.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "common/build_info.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"

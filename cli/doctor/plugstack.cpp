@@ -12,6 +12,7 @@
 
 #include "common/os/file.hpp"
 #include "common/text/parsing.hpp"
+#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {
@@ -19,12 +20,6 @@ namespace {
 constexpr std::string_view k_around = " \t\r\"'";
 
 }  // namespace
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 std::vector<std::string> words_of(const std::string& line) {
   std::istringstream words(line.substr(0, line.find('#')));

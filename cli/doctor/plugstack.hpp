@@ -31,8 +31,6 @@ inline Finding problem(std::string what, std::string to_do) {
 }
 
 // Parses the text of configuration files: words, and values by key.
-std::string lower(std::string text);
-
 // Returns the words of a line, without a comment that starts with '#'.
 std::vector<std::string> words_of(const std::string& line);
 

@@ -10,10 +10,10 @@
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/listing.hpp"
-#include "cli/base/node_jobs.hpp"
-#include "cli/base/programs.hpp"
-#include "cli/base/slurm_job.hpp"
 #include "cli/base/verbs.hpp"
+#include "cli/process/programs.hpp"
+#include "cli/slurm/node_jobs.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "common/build_info.hpp"
 #include "common/os/child.hpp"
 #include "common/talk/task_voice.hpp"

@@ -14,11 +14,11 @@
 #include <thread>
 #include <utility>
 
-#include "cli/base/command_process.hpp"
 #include "cli/base/conversation.hpp"
 #include "cli/base/listing.hpp"
-#include "cli/base/slurm_job.hpp"
 #include "cli/pack/frame_writer.hpp"
+#include "cli/process/command_process.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/talk/task_voice.hpp"

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "cli/base/conversation.hpp"
-#include "cli/base/slurm_job.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "common/build_info.hpp"
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"

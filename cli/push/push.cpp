@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "cli/base/command_process.hpp"
 #include "cli/base/conversation.hpp"
-#include "cli/base/private_directory.hpp"
-#include "cli/base/slurm_job.hpp"
-#include "cli/base/worker_child.hpp"
+#include "cli/process/command_process.hpp"
+#include "cli/process/worker_child.hpp"
+#include "cli/run_dirs/private_directory.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"

@@ -6,21 +6,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "cli/base/conversation.hpp"
-#include "cli/base/node_jobs.hpp"
-#include "cli/base/programs.hpp"
-#include "cli/base/slurm_job.hpp"
 #include "cli/base/verbs.hpp"
+#include "cli/process/programs.hpp"
+#include "cli/slurm/node_jobs.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "cli/status/status.hpp"
 #include "common/build_info.hpp"
 #include "common/os/file.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/text/human.hpp"
-#include "common/text/parsing.hpp"
 
 namespace nodestage {
 
@@ -44,35 +42,7 @@ namespace {
 
 constexpr std::chrono::seconds k_report_answers{120};
 
-std::optional<JobNodes> nodes_listed_by(const std::vector<std::string>& words, std::uint32_t job) {
-  return parse_job_nodes(run_program({words, environment_outside_of_jobs(), {}}).output, job);
-}
-
 }  // namespace
-
-std::optional<JobNodes> parse_job_nodes(const std::string& lines, std::uint32_t job) {
-  std::optional<JobNodes> found;
-  std::istringstream all(lines);
-  for (std::string line; std::getline(all, line);) {
-    std::istringstream fields(line);
-    std::string id;
-    std::string state;
-    std::string count;
-    JobNodes nodes;
-    if (!std::getline(fields, id, '|') || !std::getline(fields, state, '|') ||
-        !std::getline(fields, count, '|') || !std::getline(fields, nodes.list, '|'))
-      continue;
-    if (id != std::to_string(job) || nodes.list.empty() ||
-        nodes.list.find(' ') != std::string::npos)
-      continue;
-    nodes.is_running = state == "RUNNING";
-    std::uint32_t uid = 0;
-    if (nodes.is_running && fields >> uid) nodes.uid = uid;
-    nodes.count = parse_number<std::uint32_t>(count).value_or(0);
-    found = std::move(nodes);
-  }
-  return found;
-}
 
 std::vector<std::string> report_words(const std::string& job, const std::string& socket) {
   std::vector<std::string> words = {"nodestage", "report", job, "--pieces"};
@@ -80,19 +50,19 @@ std::vector<std::string> report_words(const std::string& job, const std::string&
   return words;
 }
 
-std::vector<std::string> step_words(const JobNodes& nodes, const std::string& job,
+std::vector<std::string> step_words(const SlurmJob& slurm_job, const std::string& job,
                                     const std::string& socket) {
   std::vector<std::string> words = {"srun",
                                     "--quiet",
                                     "--mpi=none",
                                     "--kill-on-bad-exit=0",
                                     "--stage-wait=none",
-                                    "--nodelist=" + nodes.list,
+                                    "--nodelist=" + slurm_job.nodes,
                                     "--ntasks-per-node=1",
                                     "--jobid=" + job.substr(0, job.find('.')),
                                     "--overlap"};
-  if (nodes.count != 0) {
-    const std::string count = std::to_string(nodes.count);
+  if (slurm_job.node_count != 0) {
+    const std::string count = std::to_string(slurm_job.node_count);
     words.insert(words.end(), {"--nodes=" + count, "--ntasks=" + count});
   }
   const auto command = report_words(job, socket);
@@ -100,28 +70,18 @@ std::vector<std::string> step_words(const JobNodes& nodes, const std::string& jo
   return words;
 }
 
-std::optional<JobNodes> find_nodes_of(std::uint32_t job) {
-  const std::string id = std::to_string(job);
-  if (auto nodes = nodes_listed_by(
-          {"squeue", "--noheader", "--states=all", "--jobs=" + id, "--format=%A|%T|%D|%N|%U"}, job))
-    return nodes;
-  return nodes_listed_by({"sacct", "--noheader", "--parsable2", "--allocations", "--jobs=" + id,
-                          "--format=JobIDRaw,State,NNodes,NodeList"},
-                         job);
-}
-
 namespace {
 
 // With a step of the job. Slurm lets only the job's user create one, not even root.
-Result<NodeAnswers> ask_by_step(const JobNodes& nodes, const std::vector<std::string>& names,
+Result<NodeAnswers> ask_by_step(const SlurmJob& slurm_job, const std::vector<std::string>& names,
                                 const std::string& job, const std::string& socket) {
-  Program program{step_words(nodes, job, socket),
+  Program program{step_words(slurm_job, job, socket),
                   environment_outside_of_jobs(),
                   {},
                   most_bytes_of_pieces(names.size())};
   program.environment->push_back(std::string(k_observer_variable) + "=1");
-  if (::geteuid() == 0 && nodes.uid.value_or(0) != 0) {
-    TRY_ASSIGN(program.account, account_of(*nodes.uid));
+  if (::geteuid() == 0 && slurm_job.uid != 0) {
+    TRY_ASSIGN(program.account, account_of(slurm_job.uid));
     program.environment = step_environment();
   }
   const ProgramEnd end = run_program(program, k_report_answers);
@@ -137,12 +97,12 @@ Result<NodeAnswers> ask_by_step(const JobNodes& nodes, const std::vector<std::st
 
 }  // namespace
 
-Result<std::vector<NodeReport>> ask_nodes(const JobNodes& nodes, const std::string& job,
+Result<std::vector<NodeReport>> ask_nodes(const SlurmJob& slurm_job, const std::string& job,
                                           const std::string& socket) {
-  TRY_ASSIGN(const std::vector<std::string> names, expand_nodes(nodes.list));
+  TRY_ASSIGN(const std::vector<std::string> names, expand_nodes(slurm_job.nodes));
   NodeAnswers answers;
-  if (nodes.is_running) {
-    TRY_ASSIGN(answers, ask_by_step(nodes, names, job, socket));
+  if (slurm_job.state == k_running) {
+    TRY_ASSIGN(answers, ask_by_step(slurm_job, names, job, socket));
   } else {
     answers = ask_by_jobs(names, report_words(job, socket));
   }
@@ -213,23 +173,23 @@ class ReportCommand {
   }
 
   std::optional<int> ask_others() {
-    auto nodes = find_nodes_of(id_.job);
+    auto job = find_placed_job(id_.job);
     if (!arguments_.nodes.empty()) {
-      if (!nodes) nodes.emplace();
-      nodes->list = arguments_.nodes;
-      nodes->count = 0;
+      if (!job) job.emplace();
+      job->nodes = arguments_.nodes;
+      job->node_count = 0;
     }
-    if (!nodes) {
+    if (!job) {
       if (!reports_.empty()) return {};  // this node's reports; show() reports what is missing
       return fault("Slurm does not report on which nodes job " + std::to_string(id_.job) + " ran",
                    "Name them: nodestage report " + job_ +
                        " --node=NODE[,NODE]. On a node itself: nodestage report " + job_ +
                        " --here");
     }
-    if (!nodes->is_running)
+    if (job->state != k_running)
       std::fprintf(stderr, "nodestage: asking %s with a job of one short task on each (srun)\n",
-                   printable(nodes->list).c_str());
-    auto reports = ask_nodes(*nodes, job_, arguments_.socket);
+                   printable(job->nodes).c_str());
+    auto reports = ask_nodes(*job, job_, arguments_.socket);
     if (!reports)
       return fault(reports.error().text(),
                    "Busy nodes can be asked later. To ask one node: --node=NODE, or on that node: "

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/base/private_directory.hpp"
-#include "cli/base/slurm_job.hpp"
 #include "cli/run/run.hpp"
+#include "cli/run_dirs/private_directory.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"

@@ -10,11 +10,11 @@
 #include <optional>
 #include <set>
 
-#include "cli/base/command_process.hpp"
 #include "cli/base/conversation.hpp"
-#include "cli/base/private_directory.hpp"
 #include "cli/base/verbs.hpp"
-#include "cli/base/worker_child.hpp"
+#include "cli/process/command_process.hpp"
+#include "cli/process/worker_child.hpp"
+#include "cli/run_dirs/private_directory.hpp"
 #include "common/request/submission.hpp"
 #include "common/talk/summary.hpp"
 #include "common/talk/task_voice.hpp"

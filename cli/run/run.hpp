@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/base/private_directory.hpp"
+#include "cli/run_dirs/private_directory.hpp"
 #include "common/request/request.hpp"
 #include "common/wire/daemon_client.hpp"
 #include "common/wire/worker_order.hpp"

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <string_view>
 
-#include "cli/base/slurm_job.hpp"
-#include "cli/base/worker_child.hpp"
+#include "cli/process/worker_child.hpp"
 #include "cli/run/run.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "common/os/file.hpp"
 #include "common/request/submission.hpp"
 #include "common/talk/summary.hpp"

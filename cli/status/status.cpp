@@ -9,8 +9,8 @@
 #include <variant>
 
 #include "cli/base/conversation.hpp"
-#include "cli/base/slurm_job.hpp"
 #include "cli/base/verbs.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "common/os/file.hpp"
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/base/programs.hpp"
-#include "cli/base/slurm_job.hpp"
+#include "cli/process/programs.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "common/result.hpp"
 #include "common/wire/protocol.hpp"
 

@@ -3,13 +3,12 @@
 #include <fcntl.h>
 #include <strings.h>
 
-#include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
 #include "common/text/parsing.hpp"
+#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {
@@ -34,13 +33,6 @@ std::string_view take_word(std::string_view& line) {
   line.remove_prefix(word.size());
   if (blanks == "\"" && !line.empty()) line.remove_prefix(1);
   return word;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char letter) { return std::tolower(letter); });
-  return result;
 }
 
 // Reads a file and those that it includes. A relative path in any of them is below the directory of

@@ -4,6 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "common/text/path_names.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -28,14 +30,6 @@ namespace {
 
 constexpr std::size_t k_longest_word = 32;  // no key or value is longer; paths are not compared
 constexpr std::size_t k_shortest_beginning = 3;
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
 
 // Returns the number of letters to insert, remove, replace, or swap with a neighbor.
 std::size_t distance(const std::string& a, const std::string& b) {

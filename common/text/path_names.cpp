@@ -9,6 +9,14 @@
 
 namespace nodestage {
 
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
 bool has_suffix(std::string_view path, std::string_view suffix) {
   return path.size() >= suffix.size() && ::strncasecmp(path.data() + path.size() - suffix.size(),
                                                        suffix.data(), suffix.size()) == 0;

@@ -13,6 +13,9 @@ namespace nodestage {
 // own base name without the suffix.
 std::string default_destination(std::string_view source);
 
+// Returns `text` in small letters; bytes beyond ASCII stay.
+std::string lower(std::string_view text);
+
 // Returns whether `path` ends in `suffix`, ignoring case.
 bool has_suffix(std::string_view path, std::string_view suffix);
 

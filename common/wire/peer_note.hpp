@@ -182,7 +182,7 @@ Result<PeerNote> decode_peer_note(std::string_view data);
 //   question   u64 id | text credential
 //   answer     u64 id | u8 opened | text payload or, with `opened` 0, fault
 //
-// Golden test: tests/unit/test_peer_channel.cpp.
+// Golden test: tests/unit/test_peer_note.cpp.
 
 inline constexpr int k_peer_channel_fd = 3;
 inline constexpr int k_signer_fd = 4;

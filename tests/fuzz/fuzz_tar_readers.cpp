@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "daemon/worker/archive/archive_entries.hpp"
-#include "two_readers.hpp"
+#include "reading.hpp"
 
 using namespace nodestage;
 
@@ -20,16 +20,27 @@ bool is_link_to_nothing(const SeenEntry& seen) {
   return seen.entry.kind == Entry::Kind::hard_link && seen.entry.link.empty();
 }
 
-std::unique_ptr<Entries> open_ours(Decoder& decoder) { return open_tar_entries(decoder); }
+SeenArchive read_by_us(Source& source) {
+  auto decoder = Decoder::open(source, {1, std::size_t{32} << 20});
+  return decoder ? read_archive(*open_tar_entries(*decoder)) : SeenArchive();
+}
+
+SeenArchive read_by_libarchive(Source& source) {
+  const auto entries = open_file_entries(Container::tar, source);
+  return entries ? read_archive(**entries) : SeenArchive();
+}
 
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const MemoryFile file(text_of(data, size));
-  const SeenArchive ours = read_by(Reader::ours, Container::tar, open_ours, file);
+  Reading reading;
+  auto source = Source::open(file.path(), reading.meter);
+  require(static_cast<bool>(source));
+  const SeenArchive ours = read_by_us(*source);
   if (!ours.is_whole || std::any_of(ours.entries.begin(), ours.entries.end(), is_link_to_nothing))
     return 0;
-  const SeenArchive theirs = read_by(Reader::libarchive, Container::tar, open_ours, file);
+  const SeenArchive theirs = read_by_libarchive(*source);
   if (!theirs.is_whole) return 0;
   require(ours.entries.size() == theirs.entries.size());
   for (std::size_t i = 0; i < ours.entries.size(); ++i)

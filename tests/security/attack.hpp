@@ -16,9 +16,9 @@ class Attack {
   StageRun stage;
 
   Attack() {
-    REQUIRE(
-        stage.in_data("mkdir -p victim/d && echo secret > victim/file && ln -s file victim/link "
-                      "&& echo x > victim/d/f && chmod 600 victim/file") == 0);
+    stage.prepare(
+        "mkdir -p victim/d && echo secret > victim/file && ln -s file victim/link "
+        "&& echo x > victim/d/f && chmod 600 victim/file");
   }
 
   // Stages these bytes. The cause of the failure, "" for none; nothing outside may have changed.

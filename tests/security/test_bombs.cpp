@@ -28,8 +28,8 @@ TEST_CASE("a flat bomb ends at what the node has admitted") {
     CAPTURE(packer);
     Attack attack;
     attack.stage.room = Amount{k_room, 1000};
-    REQUIRE(attack.stage.in_data("truncate -s 64M zeros && tar cf - zeros | " + packer +
-                                 " > bomb.tar && rm zeros") == 0);
+    attack.stage.prepare("truncate -s 64M zeros && tar cf - zeros | " + packer +
+                         " > bomb.tar && rm zeros");
     const std::string fault = attack.stage_file("bomb.tar");
     INFO(fault);
     CHECK(Attack::names(fault, "bomb.tar", "disk"));
@@ -40,7 +40,7 @@ TEST_CASE("a flat bomb ends at what the node has admitted") {
 TEST_CASE("a compressed file that is no archive is copied as it is") {
   Attack attack;
   attack.stage.room = Amount{k_room, 1000};
-  REQUIRE(attack.stage.in_data("head -c 64M /dev/zero | gzip -1 > bomb.gz") == 0);
+  attack.stage.prepare("head -c 64M /dev/zero | gzip -1 > bomb.gz");
   CHECK(attack.stage_file("bomb.gz") == "");  // is no archive, and copied as it is
 }
 
@@ -99,9 +99,9 @@ TEST_CASE("extended attributes of any size take no more memory than a file may h
 TEST_CASE("a nested bomb is not opened further") {
   Attack attack;
   attack.stage.room = Amount{k_room, 1000};
-  REQUIRE(
-      attack.stage.in_data("truncate -s 64M zeros && tar cf - zeros | gzip -1 > inner.tar.gz && "
-                           "tar cf outer.tar inner.tar.gz && rm zeros inner.tar.gz") == 0);
+  attack.stage.prepare(
+      "truncate -s 64M zeros && tar cf - zeros | gzip -1 > inner.tar.gz && "
+      "tar cf outer.tar inner.tar.gz && rm zeros inner.tar.gz");
   CHECK(attack.stage_file("outer.tar") == "");
   CHECK(attack.got() == "inner.tar.gz");
 }
@@ -109,9 +109,9 @@ TEST_CASE("a nested bomb is not opened further") {
 TEST_CASE("a codec within a codec is decoded once") {
   Attack attack;
   attack.stage.room = Amount{k_room, 1000};
-  REQUIRE(
-      attack.stage.in_data("truncate -s 64M zeros && tar cf - zeros | gzip -1 | gzip -1 > twice "
-                           "&& rm zeros") == 0);
+  attack.stage.prepare(
+      "truncate -s 64M zeros && tar cf - zeros | gzip -1 | gzip -1 > twice "
+      "&& rm zeros");
   CHECK(attack.stage_file("twice") == "");
   CHECK(attack.stage.in_job("cmp got ../data/twice"));
 }
@@ -126,13 +126,12 @@ TEST_CASE("zip: members that share one place are refused") {
 TEST_CASE("zip: a member that tells of 10 bytes and holds 64 MB ends early") {
   Attack attack;
   attack.stage.room = Amount{k_room, 1000};
-  REQUIRE(
-      attack.stage.in_data(
-          "truncate -s 64M zeros && python3 -c 'import zipfile as z; f = z.ZipFile(\"bomb.zip\", "
-          "\"w\", z.ZIP_DEFLATED, compresslevel=1); f.write(\"zeros\"); f.close(); "
-          "b = open(\"bomb.zip\", \"rb\").read(); s = (64 << 20).to_bytes(4, \"little\"); "
-          "open(\"bomb.zip\", \"wb\").write(b.replace(s, (10).to_bytes(4, \"little\")))' && "
-          "rm zeros") == 0);
+  attack.stage.prepare(
+      "truncate -s 64M zeros && python3 -c 'import zipfile as z; f = z.ZipFile(\"bomb.zip\", "
+      "\"w\", z.ZIP_DEFLATED, compresslevel=1); f.write(\"zeros\"); f.close(); "
+      "b = open(\"bomb.zip\", \"rb\").read(); s = (64 << 20).to_bytes(4, \"little\"); "
+      "open(\"bomb.zip\", \"wb\").write(b.replace(s, (10).to_bytes(4, \"little\")))' && "
+      "rm zeros");
   CHECK(Attack::names(attack.stage_file("bomb.zip"), "bomb.zip", ""));
   CHECK(written(attack) <= k_room);
 }

@@ -22,7 +22,7 @@ void stage_damaged(const std::string& good, const std::string& suffix, std::uint
     const std::string fault = attack.stage_bytes(mutations.of(good), "damaged" + suffix);
     CAPTURE(i);
     CAPTURE(fault);
-    if (!fault.empty()) CHECK(fault.find("damaged" + suffix) != std::string::npos);
+    if (!fault.empty()) CHECK(has(fault, "damaged" + suffix));
     CHECK(attack.stage.in_job("chmod -R u+rwX . && rm -rf got"));
   }
 }
@@ -32,7 +32,7 @@ std::string made(const std::string& command, const std::string& name) {
   const Attack attack;
   REQUIRE(attack.stage.in_data("mkdir -p t/d && seq 300 > t/d/f && echo x > t/g && ln -s g t/l") ==
           0);
-  REQUIRE(attack.stage.in_data(command) == 0);
+  attack.stage.prepare(command);
   return file_text(attack.stage.data() + "/" + name);
 }
 

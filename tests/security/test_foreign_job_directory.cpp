@@ -65,9 +65,8 @@ TEST_CASE(
   const Areas areas = place.areas();
   ::mkdir((place / "victim.7.0").c_str(), 0777);
   REQUIRE(::chown((place / "victim.7.0").c_str(), k_attacker, k_attacker) == 0);
-  const auto made = areas.make_directory("victim.7.0", k_victim, k_victim);
-  REQUIRE_FALSE(made);
-  CHECK(made.error().what.find("belongs to uid 65533") != std::string::npos);
+  const Error made = must_fail(areas.make_directory("victim.7.0", k_victim, k_victim));
+  CHECK(has(made.what, "belongs to uid 65533"));
   CHECK(owner(place / "victim.7.0") == k_attacker);
   CHECK(!areas.open_directory("victim.7.0", k_victim));
 }

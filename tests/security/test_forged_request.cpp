@@ -11,9 +11,7 @@ using namespace nodestage;
 namespace {
 
 StageRequest good_request() {
-  StageRequest request;
-  request.umask = 027;
-  request.wait = StageWait::node;
+  StageRequest request{.wait = StageWait::node, .umask = 027};
   request.datasets.push_back(
       {"/p/data.tar", "a/data", "DATA", Extract::no, 2, {"*.png"}, {"a", "b"}, true, true});
   request.datasets.push_back({"/p/\xff\xfe*.tar"});
@@ -107,20 +105,16 @@ TEST_CASE("no destination of a data set leaves the job directory") {
        {R"("..")", R"("../x")", R"("a/../../x")", R"("a/..")", R"("/etc")", R"("//etc")", R"(".")",
         R"("./")", R"("/")", R"(".nodestage")", R"("./.nodestage-1")", R"("a\u0000b")",
         R"({"hex":"2e2e"})", R"({"hex":"612f2e2e"})", R"({"hex":"6100"})", R"({"hex":"2f657463"})",
-        R"(["a"])", R"(7)"}) {
-    CAPTURE(destination);
-    CHECK_FALSE(decode_request(dataset_to(destination)));
-  }
+        R"(["a"])", R"(7)"})
+    CHECK_FALSE_MESSAGE(decode_request(dataset_to(destination)), destination);
   CHECK(decode_request(dataset_to(R"("a/b")")));
 }
 
 TEST_CASE("no source of a stage-out leaves the job directory") {
   for (const char* source :
        {R"("..")", R"("../*")", R"("r/../../etc")", R"("/etc")", R"("")", R"(".")", R"("*/../..")",
-        R"(".nodestage")", R"({"hex":"2e2e2f"})", R"("r\u0000")"}) {
-    CAPTURE(source);
-    CHECK_FALSE(decode_request(output_from(source)));
-  }
+        R"(".nodestage")", R"({"hex":"2e2e2f"})", R"("r\u0000")"})
+    CHECK_FALSE_MESSAGE(decode_request(output_from(source)), source);
   CHECK(decode_request(output_from(R"("r/*")")));
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "../unit/texts.hpp"
 #include "cli/report/report.hpp"
 #include "cli/status/status.hpp"
 #include "status_sample.hpp"
@@ -17,11 +18,7 @@ namespace {
 constexpr std::uint64_t k_huge = std::numeric_limits<std::uint64_t>::max();
 
 NodeReport sample(std::uint32_t restart = 0) {
-  NodeReport report;
-  report.job = 12;
-  report.restart = restart;
-  report.node = "n1";
-  report.state = "done";
+  NodeReport report{.job = 12, .restart = restart, .node = "n1", .state = "done"};
   report.items.push_back(
       {"done", false, false, "file", "/p/a", "/l/a", "", 1, 2, 3, 4, 5, 6, 7, 8});
   return report;
@@ -47,12 +44,7 @@ NodeReport with_all_numbers(std::uint64_t value) {
   return decode_report(json.dump()).value();
 }
 
-SlurmJob job() {
-  SlurmJob job;
-  job.id = 12;
-  job.uid = 1001;
-  return job;
-}
+SlurmJob job() { return {.id = 12, .uid = 1001}; }
 
 std::string fault_of(const std::string& answer) {
   StatusReport report;
@@ -105,27 +97,23 @@ TEST_CASE("numbers and times as large as can be make no large page or table") {
 TEST_CASE("words of a megabyte do not make every line of a table as wide") {
   auto json = nlohmann::json::parse(encode_report(sample()));
   for (const char* name : {"state", "outcome", "cause"}) json[name] = std::string(16'000, 'x');
-  const auto report = decode_report(json.dump());
-  REQUIRE(report);
-  CHECK(report->state.size() < 100);
-  CHECK(report_table(std::vector<NodeReport>(10, *report)).size() < 50'000);
+  const auto report = must(decode_report(json.dump()));
+  CHECK(report.state.size() < 100);
+  CHECK(report_table(std::vector<NodeReport>(10, report)).size() < 50'000);
 }
 
 TEST_CASE("status: an answer that is too long, or has too many jobs or items, is a fault") {
-  StatusReport told;
-  told.jobs = {sample_job("n1", "ready", {sample_item(ItemState::done)})};
+  StatusReport told{.jobs = {sample_job("n1", "ready", {sample_item(ItemState::done)})}};
   CHECK(fault_of(to_json(told, JsonForm::one_line)).empty());
   const std::string blanks(k_max_status_bytes, ' ');
   CHECK(fault_of(to_json(told, JsonForm::one_line) + blanks) == "the answer is too long");
 
   StatusReport jobs;
   jobs.jobs.assign(100, told.jobs[0]);
-  CHECK(fault_of(to_json(jobs, JsonForm::one_line)).find("'jobs' is too long") !=
-        std::string::npos);
+  CHECK(has(fault_of(to_json(jobs, JsonForm::one_line)), "'jobs' is too long"));
   StatusReport items = told;
   items.jobs[0].items.assign(300, sample_item(ItemState::done));
-  CHECK(fault_of(to_json(items, JsonForm::one_line)).find("'items' is too long") !=
-        std::string::npos);
+  CHECK(has(fault_of(to_json(items, JsonForm::one_line)), "'items' is too long"));
 
   StatusReport report;
   add_answer(report, "n1", job(), {0, false, "{}", "", true});
@@ -136,9 +124,8 @@ TEST_CASE("status: words and times of a node's answer are short") {
   StatusReport told;
   told.jobs = {sample_job(std::string(10'000, 'n').c_str(), std::string(10'000, 's').c_str(), {})};
   told.jobs[0].row.begun_at = k_huge;
-  const auto jobs = jobs_of_json(to_json(told, JsonForm::one_line));
-  REQUIRE(jobs);
-  CHECK(jobs->front().row.node.size() <= 128);
-  CHECK(jobs->front().row.state.size() <= 128);
-  CHECK(jobs->front().row.begun_at == k_largest_claim);
+  const auto jobs = must(jobs_of_json(to_json(told, JsonForm::one_line)));
+  CHECK(jobs.front().row.node.size() <= 128);
+  CHECK(jobs.front().row.state.size() <= 128);
+  CHECK(jobs.front().row.begun_at == k_largest_claim);
 }

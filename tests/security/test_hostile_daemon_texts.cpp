@@ -31,9 +31,7 @@ TEST_CASE("every line carries the prefix") {
 
 TEST_CASE("a progress line holds no control character") {
   ProgressPrinter printer;
-  Progress progress;
-  progress.phase = ProgressPhase::staging;
-  progress.current = "a\n\x1b[2J";
+  Progress progress{.phase = ProgressPhase::staging, .current = "a\n\x1b[2J"};
   const auto line = printer.line(progress);
   CHECK(line.find('\n') == std::string::npos);
   CHECK(line.find('\x1b') == std::string::npos);
@@ -41,7 +39,6 @@ TEST_CASE("a progress line holds no control character") {
 
 TEST_CASE("an unknown phase is printed as something harmless") {
   ProgressPrinter printer;
-  Progress progress;
-  progress.phase = static_cast<ProgressPhase>(99);
+  Progress progress{.phase = static_cast<ProgressPhase>(99)};
   CHECK_FALSE(printer.line(progress).empty());
 }

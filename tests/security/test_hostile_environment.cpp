@@ -12,9 +12,7 @@ TEST_CASE("only the names of staging are set") {
   CHECK(settable_name("NODESTAGE_DATASET_A_1=") == "NODESTAGE_DATASET_A_1");
   for (const char* other :
        {"LD_PRELOAD=/x", "PATH=/x", "SLURM_JOB_ID=1", "SLURM_TMPDIRX=1", "=x", "", "NODESTAGE_=x",
-        "NODESTAGE_a=x", "NODESTAGE_A B=x", "NODESTAGE_DATASET", " SLURM_TMPDIR=x"}) {
-    CAPTURE(other);
-    CHECK(settable_name(other).empty());
-  }
+        "NODESTAGE_a=x", "NODESTAGE_A B=x", "NODESTAGE_DATASET", " SLURM_TMPDIR=x"})
+    CHECK_MESSAGE(settable_name(other).empty(), other);
   CHECK(settable_name(std::string("NODESTAGE_A=x\0y", 15)).empty());
 }

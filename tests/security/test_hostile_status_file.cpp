@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "../unit/texts.hpp"
 #include "common/os/file.hpp"
 #include "common/talk/summary.hpp"
 #include "common/wire/protocol.hpp"
@@ -20,10 +21,7 @@ namespace {
 Fd scratch_file() { return Fd(::memfd_create("status", MFD_CLOEXEC)); }
 
 StatusHeader header_of(WorkerPhase phase) {
-  StatusHeader header{};
-  header.magic = k_status_magic;
-  header.phase = static_cast<std::uint32_t>(phase);
-  return header;
+  return {.magic = k_status_magic, .phase = static_cast<std::uint32_t>(phase)};
 }
 
 std::vector<std::string> environment_of(const std::string& area) {
@@ -52,10 +50,9 @@ TEST_CASE("counts and sizes are bounded, whatever the file claims") {
   header.environment_bytes = 0xffffffff;
   REQUIRE(write_status_header(fd.get(), header));
   REQUIRE(::ftruncate(fd.get(), off_t{1} << 40) == 0);  // sparse
-  const auto status = read_worker_status(fd.get());
-  REQUIRE(status);
-  CHECK(status->items.size() == k_max_request_items);
-  CHECK(status->environment.empty());
+  const auto status = must(read_worker_status(fd.get()));
+  CHECK(status.items.size() == k_max_request_items);
+  CHECK(status.environment.empty());
 }
 
 TEST_CASE("a phase or a magic that is not known reads as nothing said") {
@@ -106,14 +103,13 @@ TEST_CASE("whatever the file holds, its lines are printable, and an answer fits 
       item.files = item.bytes_written = item.elapsed_ms = ~0ULL;
       REQUIRE(write_status_item(fd.get(), i, item));
     }
-    const auto status = read_worker_status(fd.get());
-    REQUIRE(status);
-    const auto lines = summary_lines(*status);
+    const auto status = must(read_worker_status(fd.get()));
+    const auto lines = summary_lines(status);
     CHECK(std::all_of(lines.begin(), lines.end(), is_printable));
-    CHECK(is_printable(progress_of(*status).current));
-    CHECK(encode_message(Ready{status->environment, lines}).size() <= k_max_message_bytes);
-    CHECK(encode_message(progress_of(*status)).size() <= k_max_message_bytes);
-    for (const StatusItem& told : status_items(*status, WorkerTask::stage)) {
+    CHECK(is_printable(progress_of(status).current));
+    CHECK(encode_message(Ready{status.environment, lines}).size() <= k_max_message_bytes);
+    CHECK(encode_message(progress_of(status)).size() <= k_max_message_bytes);
+    for (const StatusItem& told : status_items(status, WorkerTask::stage)) {
       CHECK(is_printable(told.name + told.what + told.source + told.destination + told.note));
       CHECK(encode_message(told).size() <= k_max_message_bytes);
       for (const auto number :

@@ -24,14 +24,14 @@ void check_untouched(const VenvRun& run) {
 
 TEST_CASE("a link in bin does not have a file outside rewritten") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
+  run.make("old");
   REQUIRE(
       beside_victim(run,
                     "ln -sf \"$PWD/victim/rc\" old/bin/activate; ln -s \"$PWD/victim\" old/share; "
                     "ln -s ../../../victim/rc old/bin/run") == 0);
   SUBCASE("in a directory") { run.add_venv("old"); }
   SUBCASE("in an archive") {
-    REQUIRE(run.in_data("tar cf a.tar old") == 0);
+    run.prepare("tar cf a.tar old");
     run.add_venv("a.tar");
   }
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
@@ -41,16 +41,17 @@ TEST_CASE("a link in bin does not have a file outside rewritten") {
 
 TEST_CASE("bin, lib or __pycache__ as links out of it") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
+  run.make("old");
   REQUIRE(beside_victim(run, "") == 0);
-  SUBCASE("bin") { REQUIRE(run.in_data("mv old/bin elsewhere; ln -s ../elsewhere old/bin") == 0); }
+  SUBCASE("bin") { run.prepare("mv old/bin elsewhere; ln -s ../elsewhere old/bin"); }
   SUBCASE("__pycache__") {
-    REQUIRE(run.in_data("cd old/lib/python3*/site-packages/pack; rm -r __pycache__; "
-                        "ln -s '" +
-                        run.data() + "/victim' __pycache__") == 0);
+    run.prepare(
+        "cd old/lib/python3*/site-packages/pack; rm -r __pycache__; "
+        "ln -s '" +
+        run.data() + "/victim' __pycache__");
   }
-  SUBCASE("pyvenv.cfg") { REQUIRE(run.in_data("ln -sf ../victim/rc old/pyvenv.cfg") == 0); }
-  REQUIRE(run.in_data("tar cf a.tar old") == 0);
+  SUBCASE("pyvenv.cfg") { run.prepare("ln -sf ../victim/rc old/pyvenv.cfg"); }
+  run.prepare("tar cf a.tar old");
   run.add_venv("a.tar");
   static_cast<void>(run.run());
   check_untouched(run);
@@ -58,7 +59,7 @@ TEST_CASE("bin, lib or __pycache__ as links out of it") {
 
 TEST_CASE("an archive's names do not leave the job directory") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
+  run.make("old");
   REQUIRE(beside_victim(run,
                         "tar cf a.tar old; echo evil >rc; "
                         "tar rPf a.tar --transform 's|^rc|old/../../../../data/victim/rc|' rc") ==
@@ -70,19 +71,19 @@ TEST_CASE("an archive's names do not leave the job directory") {
 
 TEST_CASE("no program of an archive is run, and pyvenv.cfg chooses none in it") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
+  run.make("old");
   REQUIRE(beside_victim(run, R"(
 for name in python python3 python3.11; do rm -f old/bin/$name; printf '#!/bin/sh\necho ran >>%s/victim/rc\n' "$PWD" >old/bin/$name; chmod 755 old/bin/$name; done
 find old -name '*.pyc' -delete)") == 0);
   SUBCASE("home is the node's own") {}
   SUBCASE("home is in the environment") {
-    REQUIRE(run.in_data("sed -i \"s|^home = .*|home = $PWD/../job/env/bin|\" old/pyvenv.cfg") == 0);
+    run.prepare("sed -i \"s|^home = .*|home = $PWD/../job/env/bin|\" old/pyvenv.cfg");
   }
   SUBCASE("home is a directory with another program of the user's") {
-    REQUIRE(run.in_data("mkdir h; printf '#!/bin/sh\\ntouch victim/ran\\n' >h/python3") == 0);
-    REQUIRE(run.in_data("sed -i \"s|^home = .*|home = $PWD/h|\" old/pyvenv.cfg") == 0);
+    run.prepare("mkdir h; printf '#!/bin/sh\\ntouch victim/ran\\n' >h/python3");
+    run.prepare("sed -i \"s|^home = .*|home = $PWD/h|\" old/pyvenv.cfg");
   }
-  REQUIRE(run.in_data("tar cf a.tar old") == 0);
+  run.prepare("tar cf a.tar old");
   run.add_venv("a.tar");
   static_cast<void>(run.run());
   check_untouched(run);
@@ -90,7 +91,7 @@ find old -name '*.pyc' -delete)") == 0);
 
 TEST_CASE("texts that are hard to read are left, and end") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
+  run.make("old");
   REQUIRE(
       run.in_data(
           R"(cd old; head -c 300000 /dev/zero | tr '\0' '#' >bin/long; printf '#!' >bin/short; printf '\177ELF' >bin/elf

@@ -192,10 +192,8 @@ TEST_CASE("a file of an overlay or a tmpfs, which a user name space can mount, i
 }
 
 TEST_CASE("a file of /proc, which is another one for each reader, is refused") {
-  for (const char* path : {"/proc/self/mem", "/proc/self/environ", "/proc/version"}) {
-    CAPTURE(path);
-    CHECK_FALSE(is_taken(path));
-  }
+  for (const char* path : {"/proc/self/mem", "/proc/self/environ", "/proc/version"})
+    CHECK_FALSE_MESSAGE(is_taken(path), path);
 }
 
 // As what another mount name space shows.

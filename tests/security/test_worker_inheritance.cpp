@@ -54,15 +54,14 @@ Inheritance start_fake(WorkerStart start, const Scratch& scratch) {
   start.status_fd = status->get();
   start.rate_fd = rate->get();
   start.answer_fd = answer->get();
-  auto process = WorkerProcess::start(start, Cgroups::none());
-  REQUIRE(process);
-  pollfd ended{process->pid_fd(), POLLIN, 0};
+  auto process = must(WorkerProcess::start(start, Cgroups::none()));
+  pollfd ended{process.pid_fd(), POLLIN, 0};
   REQUIRE(::poll(&ended, 1, 30'000) == 1);
-  CHECK(process->read_start_fault());
-  CHECK(process->reap().kind == WorkerEnd::Kind::done);
-  ::fcntl(process->log_fd(), F_SETFL, 0);
+  CHECK(process.read_start_fault());
+  CHECK(process.reap().kind == WorkerEnd::Kind::done);
+  ::fcntl(process.log_fd(), F_SETFL, 0);
   Inheritance seen;
-  std::istringstream text(read_all(process->log_fd(), 1 << 20).value());
+  std::istringstream text(read_all(process.log_fd(), 1 << 20).value());
   for (std::string line; std::getline(text, line);) seen.lines.push_back(line);
   return seen;
 }
@@ -114,10 +113,8 @@ TEST_CASE(
   const Scratch scratch;
   const Inheritance seen = start_fake(users_start(), scratch);
   for (const int fd :
-       {k_worker_order_fd, k_worker_request_fd, k_worker_rate_fd, k_worker_answer_fd}) {
-    CAPTURE(fd);
-    CHECK(seen.has("writable " + std::to_string(fd) + " 0"));
-  }
+       {k_worker_order_fd, k_worker_request_fd, k_worker_rate_fd, k_worker_answer_fd})
+    CHECK_MESSAGE(seen.has("writable " + std::to_string(fd) + " 0"), fd);
 }
 
 TEST_CASE("a worker starts as its user with nothing of root's") {
@@ -127,10 +124,8 @@ TEST_CASE("a worker starts as its user with nothing of root's") {
   CHECK(seen.has("Uid:\t65534\t65534\t65534\t65534"));
   CHECK(seen.has("Gid:\t65534\t65534\t65534\t65534"));
   CHECK(seen.has("Groups:\t65534 "));
-  for (const char* set : {"Inh", "Prm", "Eff", "Bnd", "Amb"}) {
-    CAPTURE(set);
-    CHECK(seen.has("Cap" + std::string(set) + ":\t0000000000000000"));
-  }
+  for (const char* set : {"Inh", "Prm", "Eff", "Bnd", "Amb"})
+    CHECK_MESSAGE(seen.has("Cap" + std::string(set) + ":\t0000000000000000"), set);
   CHECK(seen.has("NoNewPrivs:\t1"));
   CHECK(seen.has("SigBlk:\t0000000000000000"));
   CHECK(seen.has("SigIgn:\t0000000000000000"));
@@ -143,9 +138,7 @@ TEST_CASE("a worker starts as its user with nothing of root's") {
 TEST_CASE("a remover of files of other owners is root with three capabilities") {
   if (skipped_without_root()) return;
   const Scratch scratch;
-  WorkerStart start;
-  start.order = RemoveOrder();
-  start.groups = Groups::primary;
+  WorkerStart start{.order = RemoveOrder(), .groups = Groups::primary};
   const Inheritance seen = start_fake(start, scratch);
   // CAP_DAC_OVERRIDE 1, CAP_DAC_READ_SEARCH 2, CAP_FOWNER 3.
   CHECK(seen.has("CapPrm:\t000000000000000e"));
@@ -159,18 +152,13 @@ TEST_CASE("only a remover may be root") {
   if (skipped_without_root()) return;
   for (const WorkerTask task : {WorkerTask::stage, WorkerTask::stage_out}) {
     const Scratch scratch;
-    WorkerStart start;
-    start.program = "/bin/true";
-    start.order = blank_order(task);
+    WorkerStart start{.program = "/bin/true", .order = blank_order(task)};
     auto directory = open_at(AT_FDCWD, scratch.path(), O_RDONLY | O_DIRECTORY);
     start.directory_fd = directory->get();
-    auto process = WorkerProcess::start(start, Cgroups::none());
-    REQUIRE(process);
-    pollfd ended{process->pid_fd(), POLLIN, 0};
+    auto process = must(WorkerProcess::start(start, Cgroups::none()));
+    pollfd ended{process.pid_fd(), POLLIN, 0};
     REQUIRE(::poll(&ended, 1, 30'000) == 1);
-    const Status fault = process->read_start_fault();
-    REQUIRE_FALSE(fault);
-    CHECK(fault.error().what.find("root") != std::string::npos);
-    CHECK(process->reap().text == "ended with code 127");
+    CHECK(has(must_fail(process.read_start_fault()).what, "root"));
+    CHECK(process.reap().text == "ended with code 127");
   }
 }

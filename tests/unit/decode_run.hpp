@@ -14,6 +14,7 @@
 
 #include "daemon/worker/decode/decoder.hpp"
 #include "piece_run.hpp"
+#include "texts.hpp"
 
 struct Decoded {
   std::string data;
@@ -50,6 +51,7 @@ class DecodeRun {
   std::atomic<bool> stop = false;
   nodestage::DecoderLimits limits{3, std::size_t{32} << 20};
 
+  void prepare(const std::string& command) const { REQUIRE(shell(command) == 0); }
   [[nodiscard]] int shell(const std::string& command) const {
     return std::system(
         ("cd " + scratch.path().string() + " && { " + command + " ; } 2>&1").c_str());
@@ -61,18 +63,16 @@ class DecodeRun {
     RateLimit rate(-1);
     Meter meter(rate, stop);
     Decoded result;
-    auto source = Source::open(scratch / name, meter);
-    REQUIRE(source);
-    auto decoder = Decoder::open(*source, limits);
-    REQUIRE(decoder);
+    auto source = must(Source::open(scratch / name, meter));
+    auto decoder = must(Decoder::open(source, limits));
     std::string peeked;
-    if (const auto start = decoder->peek()) peeked = text(*start);
+    if (const auto start = decoder.peek()) peeked = text(*start);
     std::deque<Slice> held;
     for (bool was_round = true;;) {
-      auto block = decoder->next();
+      auto block = decoder.next();
       if (!block) {
         result.fault = block.error().text();
-        const auto again = decoder->next();
+        const auto again = decoder.next();
         CHECK(!again);
         break;
       }
@@ -83,9 +83,9 @@ class DecodeRun {
       held.push_back(std::move(*block));
       if (held.size() > k_decoder_blocks_held) held.pop_front();
     }
-    if (result.fault.empty()) CHECK(meter.bytes_read == source->size());
+    if (result.fault.empty()) CHECK(meter.bytes_read == source.size());
     CHECK(result.data.starts_with(std::string_view(peeked).substr(0, result.data.size())));
-    result.note = decoder->junk_at() ? "bytes were ignored" : "";
+    result.note = decoder.junk_at() ? "bytes were ignored" : "";
     return result;
   }
 

@@ -10,6 +10,7 @@
 
 #include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/decode/decoder.hpp"
+#include "texts.hpp"
 
 // The same however the data are cut, with holes or zeros: a header may claim more than fits into
 // memory.
@@ -43,19 +44,17 @@ inline std::string line_of(nodestage::Entry& entry, nodestage::Entries& entries)
          entry.link + " " + std::to_string(sum);
 }
 
-using OpenEntries =
-    std::function<nodestage::Result<std::unique_ptr<nodestage::Entries>>(nodestage::Decoder&)>;
+using OpenEntries = std::function<nodestage::Result<std::unique_ptr<nodestage::Entries>>(
+    nodestage::Source&, nodestage::Decoder&)>;
 
 // All that a reader tells of an archive, a line for each entry; the last one is "end" or the fault.
 inline std::vector<std::string> lines_of(const std::string& path, const OpenEntries& open) {
   nodestage::RateLimit rate(-1);
   const std::atomic<bool> stop = false;
   nodestage::Meter meter(rate, stop);
-  auto source = nodestage::Source::open(path, meter);
-  REQUIRE(source);
-  auto decoder = nodestage::Decoder::open(*source);
-  REQUIRE(decoder);
-  auto opened = open(*decoder);
+  auto source = must(nodestage::Source::open(path, meter));
+  auto decoder = must(nodestage::Decoder::open(source));
+  auto opened = open(source, decoder);
   if (!opened) return {"fault: " + opened.error().text()};
   nodestage::Entries& entries = **opened;
   std::vector<std::string> lines;

@@ -70,34 +70,26 @@ class ScriptedWorkers final : public Workers {
     });
     return found == alive.end() ? nullptr : &*found;
   }
-  // The worker writes its phase; end() is its exit. Both return whether there was a worker.
-  bool say(WorkerTask task, WorkerPhase phase, const char* cause = "") {
-    Started* started = find(task);
-    if (started == nullptr) return false;
-    StatusHeader header{};
-    header.magic = k_status_magic;
-    header.phase = static_cast<std::uint32_t>(phase);
-    set_field(header.cause, cause);
-    header.items = 1;
-    REQUIRE(write_status_item(started->status.get(), 0, {}));
-    REQUIRE(write_status_header(started->status.get(), header));
-    return true;
-  }
-  // The same with items, of one job's worker.
+  // The worker of a job writes its phase and its items; end() is its exit. Both return whether
+  // there was a worker.
   bool say(WorkerTask task, std::uint32_t job, WorkerPhase phase,
-           const std::vector<ItemRecord>& items) {
+           const std::vector<ItemRecord>& items, const char* cause = "") {
     Started* started = find(task, job);
     if (started == nullptr) return false;
-    StatusHeader header{};
-    header.magic = k_status_magic;
-    header.phase = static_cast<std::uint32_t>(phase);
-    header.items = static_cast<std::uint32_t>(items.size());
+    StatusHeader header{.magic = k_status_magic,
+                        .phase = static_cast<std::uint32_t>(phase),
+                        .items = static_cast<std::uint32_t>(items.size())};
     std::copy(every_s.begin(), every_s.end(), header.every_s);
+    set_field(header.cause, cause);
     set_field(header.chosen, chosen);
     for (std::size_t i = 0; i < items.size(); ++i)
       REQUIRE(write_status_item(started->status.get(), i, items[i]));
     REQUIRE(write_status_header(started->status.get(), header));
     return true;
+  }
+  // The worker of any job, with one item.
+  bool say(WorkerTask task, WorkerPhase phase, const char* cause = "") {
+    return say(task, k_no_number, phase, {ItemRecord{}}, cause);
   }
   bool end(WorkerTask task, const WorkerEnd& how = {WorkerEnd::Kind::done, "ended with code 0"},
            std::uint32_t job = k_no_number) {
@@ -111,6 +103,11 @@ class ScriptedWorkers final : public Workers {
   // One that is there says `phase`, and ends.
   void finish(WorkerTask task, WorkerPhase phase, const char* cause = "") {
     REQUIRE(say(task, phase, cause));
+    REQUIRE(end(task));
+  }
+  void finish(WorkerTask task, std::uint32_t job, WorkerPhase phase,
+              const std::vector<ItemRecord>& items) {
+    REQUIRE(say(task, job, phase, items));
     REQUIRE(end(task));
   }
 
@@ -204,18 +201,16 @@ struct JobSite {
 
   Begin request(std::uint32_t job, std::uint32_t restart = 0) const {
     std::ofstream(scratch / ("run/jobs/" + std::to_string(job)));
-    Begin begin;
-    begin.job = job;
-    begin.restart = restart;
-    begin.uid = user();
-    begin.gid = group();
-    begin.user = "alice";
-    begin.node = "n1";
-    begin.node_count = 1;
-    begin.node_index = 0;
-    begin.cpus = 1;
-    begin.request = "{}";
-    return begin;
+    return {.job = job,
+            .restart = restart,
+            .uid = user(),
+            .gid = group(),
+            .user = "alice",
+            .node = "n1",
+            .node_count = 1,
+            .node_index = 0,
+            .cpus = 1,
+            .request = "{}"};
   }
   // From the second node of two.
   Begin shared_request(std::uint32_t job) const {
@@ -227,9 +222,7 @@ struct JobSite {
   }
   void accept(const Begin& begin) { REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin))); }
   Ticket wait(std::uint32_t job) {
-    Wait wait;
-    wait.job = job;
-    wait.interval_ms = 1000;
+    Wait wait{.job = job, .interval_ms = 1000};
     return jobs->wait(wait, reply);
   }
   Ticket end(std::uint32_t job) { return jobs->end(End{job, k_no_number, 0, 0}, reply); }

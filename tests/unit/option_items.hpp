@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "common/request/option_text.hpp"
+#include "texts.hpp"
 
 namespace nodestage {
 
@@ -16,9 +17,7 @@ inline DatasetItem dataset(std::string_view text) {
 }
 
 inline std::string dataset_fault(std::string_view text) {
-  const auto item = parse_dataset_option(text, k_place);
-  REQUIRE_FALSE(item);
-  return item.error().text();
+  return must_fail(parse_dataset_option(text, k_place)).text();
 }
 
 inline OutputItem output(std::string_view text) {
@@ -28,9 +27,7 @@ inline OutputItem output(std::string_view text) {
 }
 
 inline std::string output_fault(std::string_view text) {
-  const auto item = parse_output_option(text, k_place);
-  REQUIRE_FALSE(item);
-  return item.error().text();
+  return must_fail(parse_output_option(text, k_place)).text();
 }
 
 }  // namespace nodestage

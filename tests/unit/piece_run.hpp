@@ -1,6 +1,7 @@
 // PieceRun: one Piece built in this process, below a scratch directory.
 #pragma once
 
+#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -29,6 +30,9 @@ inline bool zip_streams_links() {
 
 class PieceRun {
  public:
+  // With what a shell command makes in the scratch directory.
+  explicit PieceRun(const std::string& command = ":") { prepare(command); }
+
   Scratch scratch;
   nodestage::DatasetItem item;
   std::string kind;
@@ -43,8 +47,10 @@ class PieceRun {
   nodestage::SettleRules settle = waits_for_nothing();
   std::uint64_t written_before = 0;  // by other sources of the same dataset
 
-  // Builds "out1", "out2", … and tells the fault, "" for none.
-  std::string build(const std::string& path) {
+  // Builds "out1", "out2", … of a source in the scratch directory, or elsewhere; the fault, "" for
+  // none.
+  std::string build(const std::string& source) {
+    const std::string path = source.starts_with('/') ? source : scratch / source;
     ::umask(022);
     nodestage::RateLimit rate(-1);
     const std::atomic<bool> stop = false;
@@ -76,6 +82,7 @@ class PieceRun {
     return scratch / out_ + (below.empty() ? "" : "/" + below);
   }
 
+  void prepare(const std::string& command) const { REQUIRE(shell(command) == 0); }
   // A shell command in the scratch directory; its exit code.
   [[nodiscard]] int shell(const std::string& command) const {
     return std::system(
@@ -91,4 +98,9 @@ class PieceRun {
   }
   std::string out_;
   int count_ = 0;
+};
+
+// As a dataset: the name counts, too.
+struct NamedRun : PieceRun {
+  explicit NamedRun(const std::string& command = ":") : PieceRun(command) { is_by_content = false; }
 };

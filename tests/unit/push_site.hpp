@@ -33,8 +33,7 @@ struct PushSite : JobSite {
   void run_job(std::vector<std::uint32_t> every_s = {}) {
     workers.every_s = std::move(every_s);
     REQUIRE(std::holds_alternative<Accepted>(jobs->begin(request(k_push_job))));
-    REQUIRE(workers.say(WorkerTask::stage, k_push_job, WorkerPhase::done, {}));
-    REQUIRE(workers.end(WorkerTask::stage));
+    workers.finish(WorkerTask::stage, k_push_job, WorkerPhase::done, {});
     wait(k_push_job);
     REQUIRE(state_of(k_push_job) == "ready");
     answers.clear();

@@ -130,9 +130,8 @@ class RelayNode {
     spool_ = scratch_file();
     plan_ = scratch_file();
     rate_ = scratch_file();
-    auto mapped = Board::map(board_fd_.get());
-    REQUIRE(mapped);
-    board_ = std::make_unique<Board>(std::move(*mapped));
+    auto mapped = must(Board::map(board_fd_.get()));
+    board_ = std::make_unique<Board>(std::move(mapped));
   }
   ~RelayNode() { stop(); }
 
@@ -159,25 +158,20 @@ class RelayNode {
     relay_.reset();
   }
   void set_head(const RelayKey& key = {1, 2, 3}) {
-    RelayPlan plan;
-    plan.part = RelayPart::head;
-    plan.key = key;
+    RelayPlan plan{.part = RelayPart::head, .key = key};
     REQUIRE(write_relay_plan(plan_.get(), plan));
   }
   void set_link(std::uint16_t port, const RelayKey& key = {1, 2, 3}) {
-    RelayPlan plan;
-    plan.part = RelayPart::link;
-    plan.key = key;
-    plan.node = "before";
-    plan.address = "127.0.0.1";
-    plan.port = port;
+    RelayPlan plan{.part = RelayPart::link,
+                   .key = key,
+                   .node = "before",
+                   .address = "127.0.0.1",
+                   .port = port};
     REQUIRE(write_relay_plan(plan_.get(), plan));
   }
   void set_link(const RelayNode& to) { set_link(to.port()); }
   void set_off(const std::string& why) {
-    RelayPlan plan;
-    plan.part = RelayPart::off;
-    plan.why = why;
+    RelayPlan plan{.part = RelayPart::off, .why = why};
     REQUIRE(write_relay_plan(plan_.get(), plan));
   }
 

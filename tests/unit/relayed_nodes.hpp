@@ -15,6 +15,7 @@
 #include "common/wire/peer_note.hpp"
 #include "daemon/worker/relay/relay.hpp"
 #include "stage_run.hpp"
+#include "texts.hpp"
 
 namespace nodestage {
 
@@ -38,11 +39,9 @@ class RelayedNode {
     rules.ports = {0, 0};
     rules.site_rate_bytes = 0;
     const Fd here(::open(data.c_str(), O_PATH | O_CLOEXEC));
-    const auto mounts = read_mountinfo();
-    REQUIRE(mounts);
-    const auto mount = find_mount(*mounts, mount_of(here.get()));
-    REQUIRE(mount);
-    rules.file_systems = {std::string(mount->type)};
+    const auto mounts = must(read_mountinfo());
+    const auto mount = must(find_mount(mounts, mount_of(here.get())));
+    rules.file_systems = {std::string(mount.type)};
     stage.board_fd = board_.get();
     stage.spool_fd = spool_.get();
   }
@@ -69,9 +68,8 @@ class RelayedNode {
 
  private:
   void write_plan() const {
-    RelayPlan plan;
-    plan.part = before_ == nullptr ? RelayPart::head : RelayPart::link;
-    plan.key = {1, 2, 3};
+    RelayPlan plan{.part = before_ == nullptr ? RelayPart::head : RelayPart::link,
+                   .key = {1, 2, 3}};
     if (before_ != nullptr) {
       plan.node = "before";
       plan.address = "127.0.0.1";

@@ -45,15 +45,15 @@ class RelayedStage : public StageRun {
 
   // The tree `t`: `mib` MiB in one file that does not compress, and small files.
   void make_tree(unsigned mib) const {
-    REQUIRE(in_data("mkdir -p t/a && head -c " + std::to_string(mib) +
-                    "M /dev/urandom >t/large && seq 2000 >t/a/b && for i in $(seq 50); do printf "
-                    "%${i}d 0 >t/a/$i; done && ln -s b t/a/link") == 0);
+    prepare("mkdir -p t/a && head -c " + std::to_string(mib) +
+            "M /dev/urandom >t/large && seq 2000 >t/a/b && for i in $(seq 50); do printf "
+            "%${i}d 0 >t/a/$i; done && ln -s b t/a/link");
   }
 
   // A tar of it is to be staged.
   void add_tar(unsigned mib) {
     make_tree(mib);
-    REQUIRE(in_data("tar cf t.tar t") == 0);
+    prepare("tar cf t.tar t");
     add("t.tar").destination = "out";
   }
 

@@ -2,14 +2,12 @@
 // as settled.
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include "stage_run.hpp"
 
 template <typename Run>
 class ShareRun : public Run {
  public:
-  ShareRun() {
+  explicit ShareRun(const std::string& command = ":") : Run(command) {
     this->order.cache = "/cache";
     this->order.cache_min_age_s = 0;
   }

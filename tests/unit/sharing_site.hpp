@@ -66,10 +66,9 @@ struct SharingSite : JobSite {
   static std::vector<ItemRecord> records_of(const std::vector<Wish>& wishes) {
     std::vector<ItemRecord> items;
     for (const Wish& wish : wishes) {
-      ItemRecord item{};
-      item.state = static_cast<std::uint32_t>(ItemState::done);
-      item.flags = k_item_shared;
-      item.bytes_total = wish.bytes;
+      ItemRecord item{.state = static_cast<std::uint32_t>(ItemState::done),
+                      .flags = k_item_shared,
+                      .bytes_total = wish.bytes};
       set_field(item.name, wish.key);
       set_field(item.what, wish.name);
       set_field(item.source, "/p/" + wish.name + ".tar");
@@ -111,9 +110,7 @@ struct SharingSite : JobSite {
       const std::string name =
           shared.path.empty() ? "own" + std::to_string(shared.item) : last_part(shared.path);
       const std::string at = job_path(job, name);
-      ItemRecord item{};
-      item.state = static_cast<std::uint32_t>(ItemState::done);
-      item.flags = k_item_shared;
+      ItemRecord item{.state = static_cast<std::uint32_t>(ItemState::done), .flags = k_item_shared};
       set_field(item.destination, at);
       if (shared.role == ShareRole::link) {
         std::filesystem::create_symlink(shared.path, at);

@@ -1,6 +1,7 @@
 // StageRun: run_stage() in a child process with a worker's descriptors, as a user who is not root.
 #pragma once
 
+#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/mman.h>
@@ -79,7 +80,8 @@ class StageRun {
   nodestage::WorkerTask task = nodestage::WorkerTask::stage;  // or identify, compare
   nodestage::StageRequest request;
 
-  StageRun() {
+  // With what a shell command makes in the data directory.
+  explicit StageRun(const std::string& command = ":") {
     namespace fs = std::filesystem;
     job_ = scratch_ / "job";
     data_ = scratch_ / "data";
@@ -91,6 +93,7 @@ class StageRun {
     order.node = "n1";
     order.threads = 2;
     order.directory = job_;
+    prepare(command);
   }
   ~StageRun() { shell("/", "chmod -R u+rwX " + job_ + " " + data_ + " 2>/dev/null"); }
 
@@ -123,6 +126,7 @@ class StageRun {
     return code;
   }
 
+  void prepare(const std::string& command) const { REQUIRE(in_data(command) == 0); }
   [[nodiscard]] int in_data(const std::string& command) const { return shell(data_, command); }
   [[nodiscard]] const std::string& job() const { return job_; }
   [[nodiscard]] const std::string& data() const { return data_; }
@@ -158,8 +162,7 @@ class StageRun {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return;
     }
-    Disk disk;
-    disk.free = *room + nodestage::Amount{freed, 0} - claim->written;
+    Disk disk{.free = *room + nodestage::Amount{freed, 0} - claim->written};
     const Amount admitted = claims.empty() ? Amount{} : admitted_;
     const SpaceAnswer answer = decide(*claim, admitted, disk);
     admitted_ = answer.admitted;

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include "daemon/root/nodes/barrier.hpp"
+#include "daemon/root/nodes/peers.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 using namespace std::chrono_literals;
@@ -11,11 +13,7 @@ const Barrier::Time k_start{1000s};
 const Barrier::Limits k_limits{60s, 20s};
 
 NodeNote note(NodeState state, std::uint64_t read = 0, std::uint64_t total = 0) {
-  NodeNote made;
-  made.state = state;
-  made.bytes_read = read;
-  made.bytes_total = total;
-  return made;
+  return {.state = state, .bytes_read = read, .bytes_total = total};
 }
 
 }  // namespace
@@ -186,10 +184,59 @@ TEST_CASE("a node that has chosen nothing differs, too; one that is left out doe
   barrier.take("n1", chosen, k_start);
   barrier.take("n2", note(NodeState::ready), k_start);
   CHECK(barrier.verdict() == Verdict::failed);
-  CHECK(barrier.text().find("n2 has nothing") != std::string::npos);
+  CHECK(has(barrier.text(), "n2 has nothing"));
   Barrier other({"n1", "n2"}, k_start);
   other.take("n1", chosen, k_start);
   REQUIRE(other.overdue(k_start + 61s, k_limits) == std::vector<std::string>{"n2"});
   other.leave_out("n2", "silent");
   CHECK(other.verdict() == Verdict::ready);
+}
+
+TEST_CASE("peers: off by the configuration, and not before a credential has failed") {
+  auto loop = must(Loop::create());
+  Config config;
+  const Peers peers(loop, config);
+  CHECK_FALSE(peers.off());
+  config.peer.barrier = UseBarrier::off;
+  CHECK(peers.off() == std::string("the configuration says so"));
+}
+
+TEST_CASE("peers: at a reload, another process looks for the cluster's key") {
+  if (skipped_without_root()) return;
+  auto loop = Loop::create();
+  REQUIRE(loop);
+  Config config;
+  // Another file for each process that looks.
+  config.peer.key_file = "/proc/self/stat";
+  config.peer.program = "/bin/false";
+  Peers peers(*loop, config);
+  int starts = 0;
+  peers.start([](const PeerNote&, const std::string&) {},
+              [&] { starts += peers.credentials().kind == CredentialState::Kind::unknown; });
+  const std::function<void()> reload = [&] {
+    if (starts > 1) return loop->stop();
+    peers.settings_changed();
+    loop->after(std::chrono::milliseconds(50), reload);
+  };
+  reload();
+  loop->after(std::chrono::minutes(5), [&] { loop->stop(); });
+  CHECK(loop->run());
+  CHECK(starts > 1);
+}
+
+TEST_CASE("peers: where the barrier is off no child is started, and a note fails with the cause") {
+  auto loop = must(Loop::create());
+  Config config;
+  config.peer.barrier = UseBarrier::off;
+  Peers peers(loop, config);
+  int changes = 0;
+  peers.start([](const PeerNote&, const std::string&) {}, [&changes] { ++changes; });
+  CHECK(changes == 1);
+  CHECK(peers.credentials().kind == CredentialState::Kind::off);
+  CHECK_FALSE(peers.broken());
+  std::string fault;
+  peers.send({{"n2"}, "n1", 1, 0, 0, NodeNote{}},
+             [&](const std::string&, const PeerFault& sent) { fault = sent.text, loop.stop(); });
+  CHECK(loop.run());
+  CHECK(fault == "credentials cannot be made now");
 }

@@ -5,6 +5,7 @@
 #include "daemon/worker/decode/bzip2_parts.hpp"
 #include "daemon/worker/decode/ordered_parts.hpp"
 #include "decode_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -137,7 +138,7 @@ TEST_CASE("a bzip2 block with the number of another block in its data is one blo
       for (const auto& block : blocks) data += decoded(block);
       const std::string stream = stream_of(blocks);
       write_file(run.scratch / "y", stream + stream);
-      REQUIRE(run.shell("bzip2 -dc y > x") == 0);  // so this is what the format means
+      run.prepare("bzip2 -dc y > x");  // so this is what the format means
       REQUIRE((file_text(run.scratch / "x") == data + data));
       const Decoded decoded = run.decode("y");
       CHECK(decoded.fault == "");
@@ -151,13 +152,13 @@ TEST_CASE("a bzip2 block full of other blocks' numbers is refused, not tried for
   DecodeRun run;
   write_file(run.scratch / "y", stream_of({symbols_with(Bzip2Piece::k_block_number, 500, 1)}));
   const Decoded decoded = run.decode("y");
-  CHECK(decoded.fault.find("damaged at byte") != std::string::npos);
+  CHECK(has(decoded.fault, "damaged at byte"));
 }
 
 TEST_CASE("a bzip2 stream with a block too few or too many is noticed") {
   DecodeRun run;
   write_file(run.scratch / "x", sample(450'000));
-  REQUIRE(run.shell("bzip2 -1c x > y") == 0);
+  run.prepare("bzip2 -1c x > y");
   const std::string whole = file_text(run.scratch / "y");
   std::size_t taken = 0;
   CompressedInput input(0, [&] {
@@ -167,10 +168,9 @@ TEST_CASE("a bzip2 stream with a block too few or too many is noticed") {
   Bzip2Pieces pieces(input);
   std::vector<Bzip2Piece> all;
   for (;;) {
-    auto piece = pieces.next();
-    REQUIRE(piece);
-    if (!*piece) break;
-    all.push_back(std::move(**piece));
+    auto piece = must(pieces.next());
+    if (!piece) break;
+    all.push_back(std::move(*piece));
   }
   REQUIRE(all.size() >= 5);
   CHECK(all.back().position == whole.size());
@@ -199,7 +199,7 @@ TEST_CASE("input in single bytes, output in a few") {
   write_file(run.scratch / "x", data);
   for (const auto& packing : k_packings) {
     CAPTURE(std::string(packing.name));
-    REQUIRE(run.shell(packing.command) == 0);
+    run.prepare(packing.command);
     const std::string whole = file_text(run.scratch / "y");
     const Bytes bytes(reinterpret_cast<const std::byte*>(whole.data()), whole.size());
     std::size_t at = 0;
@@ -208,10 +208,9 @@ TEST_CASE("input in single bytes, output in a few") {
     });
     RateLimit rate(-1);
     Meter meter(rate, run.stop);
-    const auto source = Source::open(run.scratch / "y", meter);
-    REQUIRE(source);
+    const auto source = must(Source::open(run.scratch / "y", meter));
     const Coding coding = recognise_coding(bytes);
-    const DecodeFaults faults(*source, coding);
+    const DecodeFaults faults(source, coding);
     FrameReader reader(input, coding, make_codec(coding), faults);
     std::string got;
     for (std::size_t size = 1; !reader.is_at_end(); size = size % 97 + 1) {
@@ -230,12 +229,11 @@ TEST_CASE("input in single bytes, output in a few") {
     BitString bits;
     for (const char c : {'B', 'Z', 'h', whole[3]}) bits.append(static_cast<unsigned char>(c), 8);
     for (;;) {
-      const auto piece = pieces.next();
-      REQUIRE(piece);
-      if (!*piece) break;
-      CHECK((*piece)->first_bit == bits.size() % 8);
-      CHECK((*piece)->offset == bits.size() / 8);
-      bits.append((*piece)->bits);
+      const auto piece = must(pieces.next());
+      if (!piece) break;
+      CHECK(piece->first_bit == bits.size() % 8);
+      CHECK(piece->offset == bits.size() / 8);
+      bits.append(piece->bits);
     }
     CHECK((DecodeRun::text(bits.bytes()) == whole));
   }

@@ -106,10 +106,7 @@ Ran run(CacheArguments arguments, const CacheRows& rows, std::size_t conversatio
 }
 
 CacheArguments drop_of(std::vector<std::string> names) {
-  CacheArguments arguments;
-  arguments.names = std::move(names);
-  arguments.drop = true;
-  return arguments;
+  return {.names = std::move(names), .drop = true};
 }
 
 }  // namespace
@@ -195,8 +192,7 @@ TEST_CASE("cache: the list, as the daemon has it") {
   ran = run({}, {}, 1);
   CHECK(ran.code == 0);
   CHECK(ran.output.starts_with("this node keeps no shared items"));
-  CacheArguments arguments;
-  arguments.json = true;
+  CacheArguments arguments{.json = true};
   ran = run(arguments, two_rows(), 1);
   CHECK(ran.code == 0);
   CHECK(nlohmann::json::parse(ran.output)["entries"].size() == 2);
@@ -206,8 +202,7 @@ TEST_CASE("cache --drop: without a name, all") {
   const Ran ran = run(drop_of({}), two_rows(), 2);
   CHECK(ran.code == 0);
   REQUIRE(ran.asked.size() == 2);
-  REQUIRE(std::holds_alternative<CacheDrop>(ran.asked[1]));
-  CHECK(std::get<CacheDrop>(ran.asked[1]).names.empty());
+  CHECK(as<CacheDrop>(ran.asked[1]).names.empty());
   CHECK(ran.output ==
         "removed 0123456789a (/project/data.tar.gz, 3.0 MiB, 1,234 files)\n"
         "removed 0123456789f (/project/data.tar.gz, 3.0 MiB, 1,234 files)\n");
@@ -221,8 +216,7 @@ TEST_CASE("cache --drop: the daemon is asked for whole names, once each") {
   const Ran ran = run(drop_of({"0123456789f", "1001." + k_other}), two_rows(), 2);
   CHECK(ran.code == 0);
   REQUIRE(ran.asked.size() == 2);
-  REQUIRE(std::holds_alternative<CacheDrop>(ran.asked[1]));
-  CHECK(std::get<CacheDrop>(ran.asked[1]).names == std::vector<std::string>{"1001." + k_other});
+  CHECK(as<CacheDrop>(ran.asked[1]).names == std::vector<std::string>{"1001." + k_other});
   CHECK(ran.output == "removed 0123456789f (/project/data.tar.gz, 3.0 MiB, 1,234 files)\n");
 }
 
@@ -263,8 +257,7 @@ TEST_CASE("cache --drop: a name that is not of one entry removes nothing") {
 }
 
 TEST_CASE("cache reports a daemon that does not answer") {
-  CacheArguments arguments;
-  arguments.socket = "/nonexistent/socket";
+  CacheArguments arguments{.socket = "/nonexistent/socket"};
   const Scratch scratch;
   Output errors(scratch, STDERR_FILENO);
   const int code = cache(arguments);

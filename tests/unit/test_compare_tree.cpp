@@ -2,6 +2,7 @@
 
 #include "daemon/worker/share/identify.hpp"
 #include "share_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -14,9 +15,8 @@ struct Kept : StageRun {
                     "echo x >file && chmod 400 file t/d/f && chmod 500 t/d/e t/d t") == 0);
   }
   TreeState state(const std::string& name = "t") {
-    const auto fd = open_at(AT_FDCWD, data() + "/" + name, O_RDONLY);
-    REQUIRE(fd);
-    const auto found = state_of_tree(fd->get());
+    const auto fd = must(open_at(AT_FDCWD, data() + "/" + name, O_RDONLY));
+    const auto found = state_of_tree(fd.get());
     REQUIRE_MESSAGE(found, found.error().text());
     return *found;
   }
@@ -32,7 +32,7 @@ TEST_CASE("compare: what was done to a kept tree shows, and comparing does not")
   CHECK(kept.in_data("cat t/d/f t/d/e/g >/dev/null && ls -lR t >/dev/null") == 0);
   CHECK(before.ctime == kept.state().ctime);
   // The kernel's clock for times is coarse.
-  REQUIRE(kept.in_data("sleep 0.02") == 0);
+  kept.prepare("sleep 0.02");
   std::string change;
   SUBCASE("chmod") { change = "chmod u+w t/d/f"; }
   SUBCASE("chmod, and back") { change = "chmod u+w t/d/f && chmod 400 t/d/f"; }
@@ -46,7 +46,7 @@ TEST_CASE("compare: what was done to a kept tree shows, and comparing does not")
   SUBCASE("rename") { change = "chmod u+w t/d && mv t/d/l t/d/k && chmod 500 t/d"; }
   SUBCASE("a hard link outside") { change = "ln t/d/f outside"; }
   SUBCASE("the time of a link") { change = "touch -h -d 2020-01-01 t/d/l"; }
-  REQUIRE(kept.in_data(change) == 0);
+  kept.prepare(change);
   CHECK(kept.state().ctime > before.ctime);
 }
 
@@ -55,23 +55,23 @@ TEST_CASE("a kept file that is changed has a later change time") {
   const TreeState before = kept.state("file");
   CHECK(before.files == 0);
   CHECK(kept.state("file").ctime == before.ctime);
-  REQUIRE(kept.in_data("sleep 0.02 && chmod 600 file") == 0);
+  kept.prepare("sleep 0.02 && chmod 600 file");
   CHECK(kept.state("file").ctime > before.ctime);
 }
 
 TEST_CASE("compare: bytes on disk, where hard links count once") {
   Kept kept;
-  REQUIRE(kept.in_data("mkdir b && head -c 1000000 /dev/urandom >b/f") == 0);
+  kept.prepare("mkdir b && head -c 1000000 /dev/urandom >b/f");
   const std::uint64_t bytes = kept.state("b").bytes;
   CHECK(bytes >= 1'000'000);
   CHECK(bytes < 1'100'000);
-  REQUIRE(kept.in_data("ln b/f b/g") == 0);
+  kept.prepare("ln b/f b/g");
   CHECK(kept.state("b").bytes == bytes);
 }
 
 TEST_CASE("compare: a directory that cannot be read is a fault, and stays as it is") {
   Kept kept;
-  REQUIRE(kept.in_data("chmod u+w t/d && chmod 100 t/d/e && chmod 500 t/d") == 0);
+  kept.prepare("chmod u+w t/d && chmod 100 t/d/e && chmod 500 t/d");
   // As root, nothing would be refused.
   const int code = as_user([&kept] {
     const auto fd = open_at(AT_FDCWD, kept.data() + "/t", O_RDONLY);
@@ -96,17 +96,14 @@ TEST_CASE("compare: the task reports the tree that it was given") {
   REQUIRE(run.status.items.size() == 1);
   CHECK(run.status.items[0].files == 2);
   CHECK(run.status.items[0].bytes_total > 0);
-  const auto fd = open_at(AT_FDCWD, run.job(), O_RDONLY);
-  REQUIRE(fd);
-  const auto state = state_of_tree(fd->get());
-  REQUIRE(state);
-  CHECK(field_text(run.status.items[0].name) == ctime_text(state->ctime));
+  const auto fd = must(open_at(AT_FDCWD, run.job(), O_RDONLY));
+  CHECK(field_text(run.status.items[0].name) == ctime_text(must(state_of_tree(fd.get())).ctime));
 }
 
 TEST_CASE("what was staged as shared can be compared without being changed") {
-  ShareRun<StageRun> run;
-  REQUIRE(run.in_data("mkdir -p d/e && echo x >d/e/f && tar cf t.tar --mode=a-rwx d && "
-                      "touch -d 2020-01-01 t.tar") == 0);
+  ShareRun<StageRun> run(
+      "mkdir -p d/e && echo x >d/e/f && tar cf t.tar --mode=a-rwx d && "
+      "touch -d 2020-01-01 t.tar");
   run.add("t.tar").shared = true;
   run.decide(ShareRole::lead, "t");
   REQUIRE(run.run() == 0);

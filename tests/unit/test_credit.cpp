@@ -1,6 +1,13 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
+#include <fstream>
+
+#include "daemon/root/jobs/credits.hpp"
 #include "daemon/root/slurm/credit.hpp"
+#include "job_site.hpp"
+#include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -104,4 +111,115 @@ TEST_CASE("a user cannot forge what Slurm says") {
         LimitAnswer::known);
   CHECK(read_job_limit(run, job_line("12", "x\nJobId=12 JobName=" + fake)).answer ==
         LimitAnswer::never);
+}
+
+// Which time of a job's staging is added to its limit.
+
+namespace {
+
+constexpr std::uint32_t k_job = 7;
+
+}  // namespace
+
+TEST_CASE("time in which an environment is made, which can run its user's programs, is not added") {
+  for (const bool is_environment : {false, true}) {
+    CAPTURE(is_environment);
+    JobSite site;
+    site.config.credit.enabled = true;
+    site.jobs->begin(site.request(k_job));
+    ItemRecord item{.state = static_cast<std::uint32_t>(ItemState::working),
+                    .flags = is_environment ? k_item_venv : 0,
+                    .begun_ms = site.loop.wall_ms()};
+    REQUIRE(site.workers.say(WorkerTask::stage, k_job, WorkerPhase::working, {item}));
+    site.pass(std::chrono::minutes(30));
+    item.state = static_cast<std::uint32_t>(ItemState::done);
+    item.ended_ms = site.loop.wall_ms();
+    site.workers.finish(WorkerTask::stage, k_job, WorkerPhase::done, {item});
+    CHECK((site.journal.load().records.at(0).credit_minutes == 0) == is_environment);
+  }
+}
+
+TEST_CASE("time in which a step looked at a job is not added to its limit, whoever saw it begin") {
+  for (const bool looks : {false, true}) {
+    for (const bool restarts : {false, true}) {
+      CAPTURE(looks);
+      CAPTURE(restarts);
+      JobSite site;
+      site.config.credit.enabled = true;
+      site.jobs->begin(site.request(k_job));
+      Wait look{.job = k_job, .step = 1, .goes_on = k_looks};
+      if (looks) site.jobs->wait(look, site.reply);
+      site.pass(std::chrono::minutes(30));
+      CHECK(site.journal.load().records.at(0).is_looked_at == looks);
+      if (restarts) site.start_daemon();
+      look.goes_on = k_looked;
+      if (looks) site.jobs->wait(look, site.reply);
+      site.workers.finish(WorkerTask::stage, WorkerPhase::done);
+      CHECK((site.journal.load().records.at(0).credit_minutes == 0) == looks);
+    }
+  }
+}
+
+namespace {
+
+// 1 of 10 GiB after so many seconds.
+Progress after(std::uint64_t seconds) {
+  return {.phase = ProgressPhase::staging,
+          .bytes_read = 1ULL << 30,
+          .bytes_total = 10ULL << 30,
+          .elapsed_ms = 1000 * seconds};
+}
+
+}  // namespace
+
+TEST_CASE("how long a staging will take is known once it has run for a moment") {
+  CHECK(seconds_left(after(10)) == 90U);
+  CHECK(seconds_left(after(400)) == 3600U);
+  CHECK_FALSE(seconds_left(after(4)));  // too early
+  CHECK(seconds_left(after(6)) == 54U);
+  Progress progress = after(100);
+  progress.bytes_total = 0;
+  CHECK_FALSE(seconds_left(progress));
+  progress = after(100);
+  progress.bytes_read = 0;
+  CHECK_FALSE(seconds_left(progress));
+  progress = after(100);
+  progress.phase = ProgressPhase::others;
+  CHECK_FALSE(seconds_left(progress));
+}
+
+TEST_CASE(
+    "the note on the limit stays until it has passed, and then nothing is promised any more") {
+  if (skipped_without_root()) return;
+  const Scratch scratch;
+  Config config;
+  config.slurm.scontrol = scratch / "scontrol";
+  std::ofstream(config.slurm.scontrol)
+      << "#!/bin/sh\necho 'JobId=1 JobName=x JobState=RUNNING Restarts=0 TimeLimit=00:02:00 "
+         "Partition=p'\n";
+  ::chmod(config.slurm.scontrol.c_str(), 0755);
+  Loop loop = std::move(*Loop::create());
+  Journal journal = std::move(*Journal::open(scratch / "state"));
+  Counters counters;
+  JobTable table(loop, journal, counters);
+  JobRecord added{.begin = {.job = 1}, .begun_at = loop.wall_s()};
+  const auto record = must(table.add(added));
+  TimeLimits limits(loop, config, table);
+  // With 1 of 10 GiB after 30 s, 270 s are left; Slurm answers some moment later.
+  Progress progress = after(30);
+  std::string note;
+  for (int looks = 0; looks < 1000 && note.empty(); ++looks) {
+    note = limits.note(*record, progress);
+    loop.after(std::chrono::milliseconds(10), [&loop] { loop.stop(); });
+    REQUIRE(loop.run());
+  }
+  CHECK(note.starts_with("the job's time limit ends before that, in "));
+  loop.advance(std::chrono::seconds(100));
+  progress.bytes_read = 9ULL << 30;
+  progress.elapsed_ms = 270'000;  // 30 s are left, and the limit ends before
+  CHECK(limits.note(*record, progress).starts_with("the job's time limit ends before that, in "));
+  CHECK(progress.bytes_total != 0);
+  loop.advance(std::chrono::seconds(60));
+  CHECK(limits.note(*record, progress) == "the job's time limit has passed");
+  CHECK(progress.bytes_total == 0);
 }

@@ -3,6 +3,7 @@
 #include "common/wire/daemon_client.hpp"
 #include "fake_daemon.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -27,8 +28,7 @@ TEST_CASE("client: a request and its reply") {
     REQUIRE(reply);
     CHECK(std::holds_alternative<Accepted>(reply.value()));
   }
-  REQUIRE(std::holds_alternative<Exited>(heard));
-  CHECK(std::get<Exited>(heard).job == 7);
+  CHECK(as<Exited>(heard).job == 7);
 }
 
 TEST_CASE("client: the largest message arrives whole") {
@@ -46,22 +46,18 @@ TEST_CASE("client: the largest message arrives whole") {
 
 TEST_CASE("client: no daemon is told apart from other faults") {
   const Scratch scratch;
-  const auto missing = reach_daemon(scratch / "s", Clock::now());
-  REQUIRE_FALSE(missing);
-  CHECK(is_daemon_away(missing.error()));
-  const auto too_long = reach_daemon(scratch / std::string(200, 'x'), soon());
-  REQUIRE_FALSE(too_long);
-  CHECK(too_long.error().code == ENAMETOOLONG);
-  CHECK_FALSE(is_daemon_away(too_long.error()));
+  CHECK(is_daemon_away(must_fail(reach_daemon(scratch / "s", Clock::now()))));
+  const Error too_long = must_fail(reach_daemon(scratch / std::string(200, 'x'), soon()));
+  CHECK(too_long.code == ENAMETOOLONG);
+  CHECK_FALSE(is_daemon_away(too_long));
 }
 
 TEST_CASE("client: a socket that nobody serves any more counts as away") {
   const Scratch scratch;
   { const FakeDaemon gone(scratch / "s", {}); }
-  const auto refused = reach_daemon(scratch / "s", Clock::now());
-  REQUIRE_FALSE(refused);
-  CHECK(refused.error().code == ECONNREFUSED);
-  CHECK(is_daemon_away(refused.error()));
+  const Error refused = must_fail(reach_daemon(scratch / "s", Clock::now()));
+  CHECK(refused.code == ECONNREFUSED);
+  CHECK(is_daemon_away(refused));
 }
 
 TEST_CASE("client: a daemon that does not answer ends at the deadline") {
@@ -70,9 +66,7 @@ TEST_CASE("client: a daemon that does not answer ends at the deadline") {
                             static_cast<void>(peer.hear());
                             static_cast<void>(peer.hear());  // until the client has gone
                           }});
-  const auto reply = ask_daemon(scratch / "s", exited(), soon(), in_ms(30));
-  REQUIRE_FALSE(reply);
-  CHECK(reply.error().code == ETIMEDOUT);
+  CHECK(must_fail(ask_daemon(scratch / "s", exited(), soon(), in_ms(30))).code == ETIMEDOUT);
 }
 
 TEST_CASE("client: a connection that breaks is tried again") {
@@ -88,7 +82,5 @@ TEST_CASE("client: a connection that breaks is tried again") {
 TEST_CASE("client: it is tried no longer than asked") {
   const Scratch scratch;
   const FakeDaemon daemon(scratch / "s", {[](FakePeer&) {}});
-  const auto reply = ask_daemon(scratch / "s", exited(), Clock::now(), soon());
-  REQUIRE_FALSE(reply);
-  CHECK(is_daemon_away(reply.error()));
+  CHECK(is_daemon_away(must_fail(ask_daemon(scratch / "s", exited(), Clock::now(), soon()))));
 }

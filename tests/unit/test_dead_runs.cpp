@@ -6,13 +6,14 @@
 #include <fstream>
 #include <optional>
 
-#include "cli/base/private_directory.hpp"
-#include "cli/base/slurm_job.hpp"
 #include "cli/run/run.hpp"
+#include "cli/run_dirs/private_directory.hpp"
+#include "cli/slurm/slurm_job.hpp"
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 namespace fs = std::filesystem;
 using namespace nodestage;
@@ -49,37 +50,31 @@ struct LivingRun {
 // A run that is killed; returns its job directory.
 std::string dead_run(const Scratch& scratch, const StageRequest& request,
                      const std::string& node = node_name()) {
-  auto pipe = make_pipe();
-  REQUIRE(pipe);
-  auto child = ChildProcess::start(Orphan::killed, [&] {
+  auto pipe = must(make_pipe());
+  auto child = must(ChildProcess::start(Orphan::killed, [&] {
     const LivingRun run(scratch.path(), request, node);
     std::ofstream(run.directory.path() + "/results") << "x";
-    if (!write_all(pipe->write.get(), run.directory.path())) return 1;
-    pipe->write.reset();
+    if (!write_all(pipe.write.get(), run.directory.path())) return 1;
+    pipe.write.reset();
     ::raise(SIGKILL);
     return 0;
-  });
-  REQUIRE(child);
-  pipe->write.reset();
-  const auto path = read_all(pipe->read.get(), 4096);
-  REQUIRE(path);
-  child->wait();
-  return *path;
+  }));
+  pipe.write.reset();
+  const auto path = must(read_all(pipe.read.get(), 4096));
+  child.wait();
+  return path;
 }
 
 // Does it in a process that is killed then; what it has made stays.
 template <typename Do>
 void dies(Do what) {
-  auto child = ChildProcess::start(Orphan::killed, [&] {
+  auto child = must(ChildProcess::start(Orphan::killed, [&] {
     const auto made = what();
     if (!made) return 1;
     ::raise(SIGKILL);
     return 0;
-  });
-  REQUIRE(child);
-  const auto status = child->wait();
-  REQUIRE(status);
-  REQUIRE(WIFSIGNALED(*status));
+  }));
+  REQUIRE(WIFSIGNALED(must(child.wait())));
 }
 
 void make_old(const Scratch& scratch) {
@@ -124,9 +119,8 @@ TEST_CASE("results of a killed run stay, and are named once") {
   Scratch scratch;
   const std::string path = dead_run(scratch, request_for("results"));
   const std::string said = cleared(scratch);
-  CHECK(said.find("killed before its results were delivered: they are kept in " + path + "\n") !=
-        std::string::npos);
-  CHECK(said.find("cp -a " + path + "/results ELSEWHERE && rm -rf " + path) != std::string::npos);
+  CHECK(has(said, "killed before its results were delivered: they are kept in " + path + "\n"));
+  CHECK(has(said, "cp -a " + path + "/results ELSEWHERE && rm -rf " + path));
   CHECK(cleared(scratch).empty());
   CHECK(fs::exists(path + "/results"));
   CHECK(entries(scratch) == 1);
@@ -195,7 +189,7 @@ TEST_CASE("results of a killed run are named whatever mode its command gave the 
   Scratch scratch;
   const std::string path = dead_run(scratch, request_for("results"));
   fs::permissions(path, fs::perms(0755));
-  CHECK(cleared(scratch).find("they are kept in " + path + "\n") != std::string::npos);
+  CHECK(has(cleared(scratch), "they are kept in " + path + "\n"));
   CHECK(fs::exists(path + "/results"));
   CHECK(fs::status(path).permissions() == fs::perms(0755));
 }
@@ -218,7 +212,7 @@ TEST_CASE("what was put in the place of a dead run's directory is not removed") 
   const std::string path = dead_run(scratch, request_for(""));
   fs::rename(path, scratch / "away");
   fs::create_directories(path + "/chapter");
-  CHECK(cleared(scratch).find("removed") == std::string::npos);
+  CHECK_FALSE(has(cleared(scratch), "removed"));
   CHECK(fs::exists(path + "/chapter"));
 }
 
@@ -267,9 +261,8 @@ TEST_CASE("of a run that was killed while it made its directories, nothing stays
 TEST_CASE("an old record of a run that lives, and is not complete, is left alone") {
   Scratch scratch;
   const auto bare = PrivateDirectory::make(PrivateKind::record, scratch.path());
-  const auto record = PushDirectory::make(scratch.path());
-  REQUIRE(record);
-  const auto directory = record->make_job_directory();
+  const auto record = must(PushDirectory::make(scratch.path()));
+  const auto directory = record.make_job_directory();
   make_old(scratch);
   CHECK(cleared(scratch).empty());
   CHECK(entries(scratch) == 3);
@@ -298,15 +291,14 @@ TEST_CASE("what a killed run left in memory is removed, and what a living one ha
     return killed;
   });
   REQUIRE(entries(scratch) == 1);
-  auto living = PrivateDirectory::make(PrivateKind::memory, parent);
-  REQUIRE(living);
+  auto living = must(PrivateDirectory::make(PrivateKind::memory, parent));
   fs::create_directory(scratch / "nodestage-other");
   fs::create_directory_symlink(scratch / "nodestage-other", scratch / "nodestage-memory-link");
   CHECK(cleared(scratch).empty());
   CHECK(entries(scratch) == 3);
-  CHECK(fs::exists(living->path()));
+  CHECK(fs::exists(living.path()));
   CHECK(fs::exists(scratch / "nodestage-other"));
   CHECK(fs::is_symlink(scratch / "nodestage-memory-link"));
-  REQUIRE(living->remove());
-  CHECK_FALSE(fs::exists(living->path()));
+  REQUIRE(living.remove());
+  CHECK_FALSE(fs::exists(living.path()));
 }

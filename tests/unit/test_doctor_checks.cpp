@@ -24,10 +24,9 @@ SlurmConfig config(const std::string& name, const std::string& value) { return {
 PlugstackLine line_of(const char* text) {
   const Scratch scratch;
   std::ofstream(scratch / "plugstack.conf") << text;
-  auto line = plugstack_line(scratch / "plugstack.conf");
+  auto line = must(plugstack_line(scratch / "plugstack.conf"));
   REQUIRE(line);
-  REQUIRE(*line);
-  return **line;
+  return *line;
 }
 
 }  // namespace
@@ -76,10 +75,9 @@ TEST_CASE("doctor: the line in plugstack.conf, also an included one") {
   std::ofstream(scratch / "plugstack.conf")
       << "# required spank_nodestage.so\nrequired other.so\ninclude " << (scratch / "d/*.conf")
       << "\n";
-  auto none = plugstack_line(scratch / "plugstack.conf");
-  REQUIRE(none);
-  CHECK_FALSE(*none);
-  CHECK(judge_line(*none, "P").grade == Grade::problem);
+  auto none = must(plugstack_line(scratch / "plugstack.conf"));
+  CHECK_FALSE(none);
+  CHECK(judge_line(none, "P").grade == Grade::problem);
   std::ofstream(scratch / "d/a.conf")
       << "  required /x/spank_nodestage.so begin_wait=3 progress=no # a\n";
   auto found = plugstack_line(scratch / "plugstack.conf");
@@ -183,9 +181,7 @@ TEST_CASE("doctor: releases of command, plugin and daemon") {
 }
 
 TEST_CASE("doctor: the disk") {
-  DaemonAbout about;
-  about.tmpdir_root = "/s";
-  about.leave_free_bytes = 10;
+  DaemonAbout about{.tmpdir_root = "/s", .leave_free_bytes = 10};
   const auto worst = [&](const LocalDisk& disk) {
     Grade grade = Grade::ok;
     for (const Finding& finding : judge_disk(disk, about)) grade = std::max(grade, finding.grade);
@@ -259,7 +255,7 @@ TEST_CASE("the tmpfs of in=memory: one of root's, which nobody else empties") {
         MemoryLocation{true, 0x01021994, false, 0}, MemoryLocation{true, 0x01021994, true, 1000}}) {
     const Finding finding = judge_memory("/dev/shm", bad, "").at(0);
     CHECK(finding.grade == Grade::warning);
-    CHECK(finding.what.find("in=memory fail on this node") != std::string::npos);
+    CHECK(has(finding.what, "in=memory fail on this node"));
   }
 }
 

@@ -72,12 +72,11 @@ TEST_CASE("doctor: plugins before nodestage's that have no epilog are nobody's b
   const Scratch scratch;
   std::ofstream(scratch / "plugstack.conf")
       << "required gone.so\noptional /etc/passwd\nrequired spank_nodestage.so\nrequired last.so\n";
-  const auto lines = plugstack_lines(scratch / "plugstack.conf");
-  REQUIRE(lines);
-  REQUIRE(lines->size() == 4);
-  const auto own = own_line(*lines);
-  REQUIRE(own == lines->begin() + 2);
-  const auto findings = judge_earlier_epilogs({lines->begin(), own}, "/nowhere", "/localscratch");
+  const auto lines = must(plugstack_lines(scratch / "plugstack.conf"));
+  REQUIRE(lines.size() == 4);
+  const auto own = own_line(lines);
+  REQUIRE(own == lines.begin() + 2);
+  const auto findings = judge_earlier_epilogs({lines.begin(), own}, "/nowhere", "/localscratch");
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].grade == Grade::ok);
 }
@@ -109,8 +108,7 @@ TEST_CASE("doctor: scripts of the site that name job directories") {
 
 TEST_CASE("doctor: the state of the node, with what to do") {
   CHECK(judge_node_state(nullptr).empty());
-  SlurmNode node;
-  node.name = "n1";
+  SlurmNode node{.name = "n1"};
   for (const char* state : {"idle", "mixed", "allocated", "completing", "reserved", "planned"}) {
     node.state = state;
     CHECK(judge_node_state(&node).front().grade == Grade::ok);

@@ -12,6 +12,7 @@
 #include "daemon_node.hpp"
 #include "disk_calls.hpp"
 #include "sharing_site.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -44,10 +45,9 @@ struct ServedSite {
     return begin;
   }
   [[nodiscard]] DaemonConnection ask(const Message& message) const {
-    auto client = DaemonConnection::open(node.config.daemon.socket);
-    REQUIRE(client);
-    REQUIRE(client->send(message, in_a_minute));
-    return std::move(*client);
+    auto client = must(DaemonConnection::open(node.config.daemon.socket));
+    REQUIRE(client.send(message, in_a_minute));
+    return client;
   }
   // Nothing where there is none after so many tries.
   std::optional<Message> answer(DaemonConnection& client, int tries = 1'000'000) {
@@ -107,10 +107,7 @@ TEST_CASE("the changes of many jobs that the disk was too slow for are written o
   const std::size_t before = syncs.in_all();
   syncs.hold();
   const auto exit_with = [&site](std::uint32_t job, std::uint32_t step, std::uint32_t status) {
-    Exited exited;
-    exited.job = job;
-    exited.step = step;
-    exited.wait_status = status;
+    Exited exited{.job = job, .step = step, .wait_status = status};
     REQUIRE(std::holds_alternative<Accepted>(site.jobs->exited(exited)));
   };
   exit_with(1, 0, 1);
@@ -133,9 +130,8 @@ TEST_CASE("a daemon that is killed while the disk is slow: the next one knows wh
   site.accept(site.request(1));
   syncs.await_held();
   site.accept(site.request(2));
-  const auto next = Journal::open(site.scratch / "state");
-  REQUIRE(next);
-  const auto loaded = next->load();
+  const auto next = must(Journal::open(site.scratch / "state"));
+  const auto loaded = next.load();
   CHECK(loaded.faults.empty());
   REQUIRE(loaded.records.size() == 2);
   for (const JobRecord& record : loaded.records) {
@@ -147,21 +143,19 @@ TEST_CASE("a daemon that is killed while the disk is slow: the next one knows wh
 TEST_CASE("a record that the disk does not take is known as unsaved, and written again") {
   const Scratch scratch;
   Loop loop = std::move(*Loop::create());
-  auto journal = Journal::open(scratch / "state");
-  REQUIRE(journal);
+  auto journal = must(Journal::open(scratch / "state"));
   Counters counters;
   DiskThread disk(loop);
-  journal->sync_by(disk);
+  journal.sync_by(disk);
   REQUIRE(disk.start());
-  JobTable table(loop, *journal, counters);
+  JobTable table(loop, journal, counters);
   spdlog::set_level(spdlog::level::off);
   const auto await = [&] {
     table.then([&loop] { loop.stop(); });
     REQUIRE(loop.run());
   };
   Syncs syncs;
-  JobRecord record;
-  record.begin.job = 1;
+  JobRecord record{.begin = {.job = 1}};
   syncs.fail_with(EIO);
   REQUIRE(table.add(record));
   await();
@@ -172,7 +166,7 @@ TEST_CASE("a record that the disk does not take is known as unsaved, and written
   REQUIRE(loop.run());
   await();
   CHECK_FALSE(table.unsaved({1, 0}));
-  CHECK(journal->load().records.size() == 1);
+  CHECK(journal.load().records.size() == 1);
 }
 
 TEST_CASE("a prolog is answered when its job is durable; who only asks does not wait for that") {
@@ -183,14 +177,10 @@ TEST_CASE("a prolog is answered when its job is durable; who only asks does not 
   DaemonConnection prolog = site.ask(site.begin());
   CHECK_FALSE(site.answer(prolog, 5));
   DaemonConnection other = site.ask(StatusQuery{});
-  const auto row = site.answer(other);
-  REQUIRE(row);
-  CHECK(std::holds_alternative<StatusRow>(*row));
+  CHECK(std::holds_alternative<StatusRow>(must(site.answer(other))));
   CHECK_FALSE(site.answer(prolog, 1));
   syncs.release();
-  const auto accepted = site.answer(prolog);
-  REQUIRE(accepted);
-  CHECK(std::holds_alternative<Accepted>(*accepted));
+  CHECK(std::holds_alternative<Accepted>(must(site.answer(prolog))));
 }
 
 TEST_CASE("a prolog whose job the disk does not take is refused, with the cause") {
@@ -199,8 +189,7 @@ TEST_CASE("a prolog whose job the disk does not take is refused, with the cause"
   Syncs syncs;
   syncs.fail_with(EIO);
   DaemonConnection prolog = site.ask(site.begin());
-  const auto answer = site.answer(prolog);
-  REQUIRE(answer);
-  REQUIRE(std::holds_alternative<Refused>(*answer));
-  CHECK(std::get<Refused>(*answer).what.starts_with("the journal cannot be written: "));
+  const auto answer = must(site.answer(prolog));
+  REQUIRE(std::holds_alternative<Refused>(answer));
+  CHECK(std::get<Refused>(answer).what.starts_with("the journal cannot be written: "));
 }

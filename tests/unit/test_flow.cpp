@@ -60,8 +60,7 @@ std::set<Step> steps_after(Fact last) {
 }
 
 Step step_after(Fact last, bool ended, Facts facts = {}) {
-  JobRecord record;
-  record.ended = ended;
+  JobRecord record{.ended = ended};
   facts.last = last;
   return next_step(record, facts);
 }
@@ -216,15 +215,12 @@ TEST_CASE("a daemon that starts knows from the journal what was done, and goes o
   REQUIRE(std::size(rows) == to_number(range_of(JobState{}).last) + 1);
   for (const Row& row : rows) {
     CAPTURE(to_text(row.state));
-    JobRecord record;
-    record.state = row.state;
-    record.begin.request = "{}";
+    JobRecord record{.begin = {.request = "{}"}, .state = row.state};
     for (const Left left : {Left::nothing, Left::running, Left::exited}) {
       CAPTURE(static_cast<int>(left));
       for (const bool ended : {false, true}) {
         record.ended = ended;
-        Facts facts;
-        facts.last = known_of(record, left);
+        Facts facts{.last = known_of(record, left)};
         const Step expected =
             ended && row.is_of_the_start ? stop : row.steps[static_cast<int>(left)];
         CHECK(next_step(record, facts) == expected);

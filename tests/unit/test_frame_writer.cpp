@@ -25,12 +25,11 @@ struct Written {
   std::uint64_t bytes = 0;
 
   Written(const std::string& content, FrameForm form, unsigned threads) {
-    auto pipe = make_pipe();
-    REQUIRE(pipe);
+    auto pipe = must(make_pipe());
     Fd file(::open((scratch / "file").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     std::thread source(
-        [&, write = std::move(pipe->write)] { CHECK(write_all(write.get(), content)); });
-    FrameWriter writer(std::move(pipe->read), file.get(), form);
+        [&, write = std::move(pipe.write)] { CHECK(write_all(write.get(), content)); });
+    FrameWriter writer(std::move(pipe.read), file.get(), form);
     status = writer.run(threads);
     bytes = writer.written();
     source.join();
@@ -43,17 +42,14 @@ unsigned decode(const std::string& path, std::string& content) {
   RateLimit rate(-1);
   const std::atomic<bool> stop = false;
   Meter meter(rate, stop);
-  auto source = Source::open(path, meter);
-  REQUIRE(source);
+  auto source = must(Source::open(path, meter));
   // As little as one of four datasets has.
-  auto decoder = Decoder::open(*source, {3, std::size_t{32} << 20});
-  REQUIRE(decoder);
+  auto decoder = must(Decoder::open(source, {3, std::size_t{32} << 20}));
   content.clear();
   for (;;) {
-    const auto block = decoder->next();
-    REQUIRE(block);
-    if (block->empty()) return decoder->threads();
-    content.append(reinterpret_cast<const char*>(block->bytes().data()), block->size());
+    const auto block = must(decoder.next());
+    if (block.empty()) return decoder.threads();
+    content.append(reinterpret_cast<const char*>(block.bytes().data()), block.size());
   }
 }
 
@@ -103,12 +99,11 @@ TEST_CASE("as it is") {
 TEST_CASE("a fault of the target and a stop end it, and let the source go") {
   for (const bool is_stopped : {false, true}) {
     CAPTURE(is_stopped);
-    auto pipe = make_pipe();
-    REQUIRE(pipe);
+    auto pipe = must(make_pipe());
     const Fd full(::open(is_stopped ? "/dev/null" : "/dev/full", O_WRONLY | O_CLOEXEC));
-    FrameWriter writer(std::move(pipe->read), full.get(), FrameForm::zstd);
-    static_cast<void>(::signal(SIGPIPE, SIG_IGN));
-    std::thread source([&, write = std::move(pipe->write)] {
+    FrameWriter writer(std::move(pipe.read), full.get(), FrameForm::zstd);
+    const auto before = ::signal(SIGPIPE, SIG_IGN);
+    std::thread source([&, write = std::move(pipe.write)] {
       const std::string block(1 << 20, 'x');
       while (write_all(write.get(), block)) continue;
     });
@@ -118,6 +113,7 @@ TEST_CASE("a fault of the target and a stop end it, and let the source go") {
     const Status done = writer.run(2);
     source.join();
     other.join();
+    ::signal(SIGPIPE, before);
     REQUIRE(!done);
     CHECK(done.error().code == (is_stopped ? ECANCELED : ENOSPC));
   }

@@ -8,6 +8,7 @@
 #include "gzip_bytes.hpp"
 #include "rounds.hpp"
 #include "tests/unit/sizes.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 using gzip_bytes::k_packed;
@@ -62,22 +63,20 @@ Joined join(DecodeRun& run, const std::string& packed, const GzipSizes& sizes,
   write_file(run.scratch / "y", packed);
   RateLimit rate(-1);
   Meter meter(rate, run.stop);
-  auto source = Source::open(run.scratch / "y", meter);
-  REQUIRE(source);
-  auto store = std::make_unique<DecodeStore>(*source, std::vector<Slice>(), Coding::gzip,
+  auto source = must(Source::open(run.scratch / "y", meter));
+  auto store = std::make_unique<DecodeStore>(source, std::vector<Slice>(), Coding::gzip,
                                              ReadAheadLimits{4096, 64, 2}, block, 60);
   REQUIRE(store->blocks.start());
   auto parts = std::make_unique<GzipParts>(std::move(store), sizes, 7);
   const GzipParts& made = *parts;
-  auto decoding = PartDecoding::start(std::move(parts), 3, 5);
-  REQUIRE(decoding);
+  auto decoding = must(PartDecoding::start(std::move(parts), 3, 5));
   Joined joined{};
   for (;;) {
-    const auto slice = (*decoding)->next();
+    const auto slice = decoding->next();
     if (!slice) joined.fault = slice.error().text();
     if (!slice || slice->empty()) break;
     joined.size += slice->size();
-    if (check) check(**decoding, joined.size);
+    if (check) check(*decoding, joined.size);
     if (kept == Kept::data) joined.data += DecodeRun::text(slice->bytes());
   }
   joined.chunks = made.joined();
@@ -338,12 +337,10 @@ TEST_CASE("gzip in chunks: neither small files nor text, and not with one thread
   const auto threads = [&](const DecoderLimits& limits) {
     RateLimit rate(-1);
     Meter meter(rate, run.stop);
-    auto source = Source::open(run.scratch / "y", meter);
-    REQUIRE(source);
-    auto decoder = Decoder::open(*source, limits);
-    REQUIRE(decoder);
-    REQUIRE(decoder->next());
-    return decoder->threads();
+    auto source = must(Source::open(run.scratch / "y", meter));
+    auto decoder = must(Decoder::open(source, limits));
+    REQUIRE(decoder.next());
+    return decoder.threads();
   };
   const std::string data = gzip_bytes::images(5'000'000);
   write_file(run.scratch / "y", member(data, k_packed[1]));

@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
+#include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/held/hold.hpp"
+#include "job_site.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;
@@ -9,9 +11,7 @@ using namespace nodestage;
 namespace {
 
 ItemRecord item(ItemState state, const char* source, const char* note, std::uint32_t flags = 0) {
-  ItemRecord record{};
-  record.state = static_cast<std::uint32_t>(state);
-  record.flags = flags;
+  ItemRecord record{.state = static_cast<std::uint32_t>(state), .flags = flags};
   set_field(record.source, source);
   set_field(record.destination, "/p/out");
   set_field(record.note, note);
@@ -19,21 +19,15 @@ ItemRecord item(ItemState state, const char* source, const char* note, std::uint
 }
 
 WorkerStatus status_of(WorkerPhase phase, std::vector<ItemRecord> items) {
-  WorkerStatus status;
-  status.phase = phase;
-  status.items = std::move(items);
-  return status;
+  return {.phase = phase, .items = std::move(items)};
 }
 
 JobRecord held_record(std::uint32_t job, std::uint64_t bytes) {
-  JobRecord record;
-  record.begin.job = job;
-  record.begin.node = "n1";
-  record.hold.since = 1'700'000'000;
-  record.hold.retry_at = 1'700'000'060;
-  record.hold.bytes = bytes;
-  record.hold.reasons = {"res -> /p/out: not delivered: No space left on device"};
-  return record;
+  return {.begin = {.job = job, .node = "n1"},
+          .hold = {.since = 1'700'000'000,
+                   .retry_at = 1'700'000'060,
+                   .bytes = bytes,
+                   .reasons = {"res -> /p/out: not delivered: No space left on device"}}};
 }
 
 }  // namespace
@@ -49,8 +43,7 @@ TEST_CASE("the pause doubles up to the longest") {
 }
 
 TEST_CASE("when it is warned of and when it goes") {
-  HoldRecord hold;
-  hold.since = 1'700'000'000;
+  HoldRecord hold{.since = 1'700'000'000};
   const HoldTimes times = hold_times(hold, {});
   CHECK(times.expire == hold.since + 30 * 86'400);
   CHECK(times.warn == hold.since + 27 * 86'400);
@@ -69,10 +62,7 @@ TEST_CASE("nothing goes before it was warned of for the whole time") {
 }
 
 TEST_CASE("dates in the future are those of a wrong clock") {
-  HoldRecord hold;
-  hold.since = 2'000'000'000;
-  hold.warned_at = 2'000'000'000;
-  hold.retry_at = 2'000'000'000;
+  HoldRecord hold{.since = 2'000'000'000, .retry_at = 2'000'000'000, .warned_at = 2'000'000'000};
   mend_times(hold, {}, 1'700'000'000);
   CHECK(hold.since == 1'700'000'000);
   CHECK(hold.warned_at == 0);
@@ -84,8 +74,7 @@ TEST_CASE("dates in the future are those of a wrong clock") {
 }
 
 TEST_CASE("a node boots with a clock that is years behind: nothing goes earlier for it") {
-  HoldRecord hold;
-  hold.since = 1'700'000'000;
+  HoldRecord hold{.since = 1'700'000'000};
   mend_times(hold, {}, 3600);  // 1970
   CHECK(hold.since == 1'700'000'000);
   hold.since = 3600;  // held by that clock
@@ -244,4 +233,106 @@ TEST_CASE("new outputs are refused beyond max_jobs, with the names of some") {
   Config::Hold settings;
   settings.max_jobs = 0;
   CHECK(outputs_refusal(held, "n1", settings).empty());
+}
+
+namespace {
+
+ItemRecord item(const char* source, ItemState state, const char* note = "") {
+  ItemRecord record{};
+  set_field(record.source, source);
+  set_field(record.destination, std::string("/t/") + source);
+  set_field(record.note, note);
+  record.state = static_cast<std::uint32_t>(state);
+  record.files = 2;
+  return record;
+}
+
+WorkerStatus status() {
+  WorkerStatus status;
+  status.phase = WorkerPhase::failed;
+  status.items = {item("a", ItemState::done), item("b", ItemState::failed, "disk full"),
+                  item("c", ItemState::skipped, "when=success, and the job failed")};
+  return status;
+}
+
+JobRecord delivered_job(std::uint32_t node_index = 0, std::uint32_t node_count = 1) {
+  return {.begin = {.job = 12, .node = "n1", .node_count = node_count, .node_index = node_index}};
+}
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a line for each output, and on nodes after the first none of what is not there") {
+  const Lines all = {"a -> /t/a: 2 files, 0 B in 0.0 s", "b -> /t/b: not delivered: disk full",
+                     "c: skipped: when=success, and the job failed"};
+  CHECK(result_lines(delivered_job(), status()) == all);
+  CHECK(result_lines(delivered_job(0, 2), status()) == all);
+  CHECK(result_lines(delivered_job(1, 2), status()) == Lines{all[0], all[1]});
+  JobRecord pushed = delivered_job();
+  pushed.push_has_failed = true;
+  CHECK(result_lines(pushed, status()).size() == 4);
+}
+
+TEST_CASE("what is held says how to fetch it, and why where no output does") {
+  const Lines lines = held_lines(delivered_job(), status(), "stage-out of b failed\nadvice");
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[3] ==
+        "what could not be delivered is kept on this node: `nodestage recover 12 DIR --node=n1` "
+        "copies it to DIR");
+  CHECK(held_lines(delivered_job(1, 3), status(), "").back() ==
+        "what could not be delivered is kept on this node: `nodestage recover 12 DIR --all-nodes` "
+        "copies it to DIR/n1");
+  const Lines unknown = held_lines(delivered_job(), {}, "the process was\tkilled\nadvice");
+  REQUIRE(unknown.size() == 2);
+  CHECK(unknown[0] == "results could not be delivered: the process was\\x09killed");
+}
+
+TEST_CASE("results that are lost are reported as lost") {
+  CHECK(lost_lines(delivered_job(), status(), "cause", Loss::mount).back() ==
+        "what could not be delivered is lost with the site's directory");
+  const Lines removed = lost_lines(delivered_job(), {}, "/l/a.12.0 was removed", Loss::removed);
+  CHECK(removed == Lines{"results could not be delivered: /l/a.12.0 was removed",
+                         "the results are lost; tell your site's support"});
+}
+
+TEST_CASE("what became of what was held says so") {
+  CHECK(released_lines(status(), "") ==
+        Lines{"a -> /t/a: 2 files, 0 B in 0.0 s", std::string(k_kept_delivered)});
+  CHECK(released_lines(status(), "recovered to /home/\x1b") == Lines{"recovered to /home/\\x1b"});
+}
+
+// How large held results are, which can grow while they are held.
+
+namespace {
+
+constexpr std::uint32_t k_measured_job = 7;
+
+}  // namespace
+
+TEST_CASE("held results are measured again at each try, and while none is made") {
+  JobSite site;
+  site.jobs->begin(site.request(k_measured_job));
+  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
+  site.wait(k_measured_job);
+  site.end(k_measured_job);
+  site.workers.finish(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
+  const auto measure = [&site](std::uint64_t bytes) {
+    ItemRecord item{.bytes_total = bytes, .files = 3};
+    site.workers.finish(WorkerTask::measure, k_measured_job, WorkerPhase::done, {item});
+    CHECK(site.jobs->held(0).at(0).bytes == bytes);
+    CHECK(site.jobs->held(0).at(0).inodes == 3);
+  };
+  measure(4096);
+  CHECK(site.workers.find(WorkerTask::measure) == nullptr);
+  site.pass(std::chrono::seconds(site.config.hold.retry_first_s + 1));
+  site.workers.finish(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
+  measure(600 << 20);
+  CHECK(site.journal.load().records.at(0).hold.inodes == 3);
+  // A target that no try can reach: no worker that stages out comes to an end.
+  site.config.hold.retry_first_s = site.config.hold.retry_most_s = 86'400;
+  site.start_daemon();
+  site.pass(std::chrono::seconds(3700));
+  site.workers.end(WorkerTask::stage_out);
+  measure(700 << 20);
 }

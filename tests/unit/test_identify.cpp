@@ -3,7 +3,9 @@
 #include <functional>
 
 #include "common/os/wall_clock.hpp"
+#include "daemon/worker/share/dataset_key.hpp"
 #include "daemon/worker/share/share_key.hpp"
+#include "key_values.hpp"
 #include "share_run.hpp"
 
 using namespace nodestage;
@@ -67,25 +69,26 @@ TEST_CASE("identify: whatever changes the tree changes the key") {
   SUBCASE("max_entries") { run.order.extract.max_entries = 10; }
   SUBCASE("max_ratio") { run.order.extract.max_ratio = 10; }
   SUBCASE("xattrs") { run.order.extract.xattrs = true; }
-  SUBCASE("time") { REQUIRE(run.in_data("touch -d 2020-01-02 t.tar") == 0); }
+  SUBCASE("time") { run.prepare("touch -d 2020-01-02 t.tar"); }
   SUBCASE("mode, which is not in the key, but changes the ctime") {
-    REQUIRE(run.in_data("chmod 600 t.tar") == 0);
+    run.prepare("chmod 600 t.tar");
   }
   SUBCASE("another file with the same content and time") {
-    REQUIRE(run.in_data("cp -p t.tar u && mv u t.tar") == 0);
+    run.prepare("cp -p t.tar u && mv u t.tar");
   }
   SUBCASE("in-place rewrite of the same size with the old mtime") {
-    REQUIRE(run.in_data("printf x | dd of=t.tar bs=1 seek=600 conv=notrunc status=none && "
-                        "touch -d 2020-01-01 t.tar") == 0);
+    run.prepare(
+        "printf x | dd of=t.tar bs=1 seek=600 conv=notrunc status=none && "
+        "touch -d 2020-01-01 t.tar");
   }
   const std::string other = run.valid_key();
   CHECK(other != key);
 }
 
 TEST_CASE("identify: the default destination is the one that staging finds") {
-  ShareRun<StageRun> run;
-  REQUIRE(run.in_data("echo x >f.h5; echo x >g; gzip -k g; tar czf t.tar.gz f.h5; "
-                      "touch -d 2020-01-01 *") == 0);
+  ShareRun<StageRun> run(
+      "echo x >f.h5; echo x >g; gzip -k g; tar czf t.tar.gz f.h5; "
+      "touch -d 2020-01-01 *");
   std::string source;
   std::string name;
   Extract extract = Extract::automatic;
@@ -102,8 +105,7 @@ TEST_CASE("identify: the default destination is the one that staging finds") {
 }
 
 TEST_CASE("identify: all matches of a glob are in the key") {
-  ShareRun<StageRun> run;
-  REQUIRE(run.in_data("for i in 1 2; do echo $i >f$i; done; touch -d 2020-01-01 f?") == 0);
+  ShareRun<StageRun> run("for i in 1 2; do echo $i >f$i; done; touch -d 2020-01-01 f?");
   run.add("f*").shared = true;
   CHECK(run.key().empty());
   CHECK(run.why_not.find("one destination") != std::string::npos);
@@ -111,9 +113,9 @@ TEST_CASE("identify: all matches of a glob are in the key") {
   const std::string key = run.valid_key();
   CHECK(run.what() == "all");
   CHECK(run.status.items[0].bytes_total == 4);
-  SUBCASE("one more") { REQUIRE(run.in_data("touch -d 2020-01-01 f3") == 0); }
-  SUBCASE("another name") { REQUIRE(run.in_data("mv f1 f0") == 0); }
-  SUBCASE("one changed") { REQUIRE(run.in_data("touch -d 2021-01-01 f2") == 0); }
+  SUBCASE("one more") { run.prepare("touch -d 2020-01-01 f3"); }
+  SUBCASE("another name") { run.prepare("mv f1 f0"); }
+  SUBCASE("one changed") { run.prepare("touch -d 2021-01-01 f2"); }
   CHECK(run.key() != key);
 }
 
@@ -157,7 +159,7 @@ TEST_CASE("identify: what must not be kept, and why") {
   for (const Row& row : rows) {
     CAPTURE(row.what);
     OneFile run;
-    REQUIRE(run.in_data(row.prepare) == 0);
+    run.prepare(row.prepare);
     row.set(run);
     std::string why = row.why;
     if (const auto at = why.find('@'); at != std::string::npos) why.replace(at, 1, run.data());
@@ -177,22 +179,22 @@ TEST_CASE("identify: what was changed lately is known by its bytes, if they are 
   CHECK(way_of(key) == ShareIdentity::bytes);
   CHECK_FALSE(run.has_flag(k_item_unsettled));
   SUBCASE("which file it is does not count") {
-    REQUIRE(run.in_data("cp -p t.tar u && mv u t.tar") == 0);
+    run.prepare("cp -p t.tar u && mv u t.tar");
     CHECK(run.key() == key);
   }
   SUBCASE("what a copy takes over does") {
-    REQUIRE(run.in_data("chmod u+x t.tar") == 0);
+    run.prepare("chmod u+x t.tar");
     const std::string executable = run.key();
     CHECK(executable != key);
-    REQUIRE(run.in_data("touch t.tar") == 0);
+    run.prepare("touch t.tar");
     CHECK(run.key() != executable);
   }
   SUBCASE("a byte does") {
-    REQUIRE(run.in_data("printf x | dd of=t.tar bs=1 seek=10239 conv=notrunc status=none") == 0);
+    run.prepare("printf x | dd of=t.tar bs=1 seek=10239 conv=notrunc status=none");
     CHECK(run.key() != key);
   }
   SUBCASE("several files have one bound") {
-    REQUIRE(run.in_data("mkdir w && truncate -s 40M w/a w/b") == 0);
+    run.prepare("mkdir w && truncate -s 40M w/a w/b");
     run.item().source = run.data() + "/w/*";
     run.item().destination = "all";
     CHECK(run.key().empty());
@@ -202,14 +204,14 @@ TEST_CASE("identify: what was changed lately is known by its bytes, if they are 
 
 TEST_CASE("identify: larger ones say from when on they can be kept") {
   OneFile run;
-  REQUIRE(run.in_data("truncate -s 65M t.tar") == 0);
+  run.prepare("truncate -s 65M t.tar");
   const std::uint64_t begun = wall_ms();
   run.order.cache_min_age_s = 60;
   CHECK(run.key().empty());
   REQUIRE(run.has_flag(k_item_unsettled));
   CHECK(run.status.items[0].ended_ms > begun + 50'000);
   CHECK(run.status.items[0].ended_ms <= wall_ms() + 60'001);
-  REQUIRE(run.in_data("touch -d 2100-01-01 t.tar") == 0);  // as archives can say
+  run.prepare("touch -d 2100-01-01 t.tar");  // as archives can say
   CHECK(run.key().empty());
   CHECK(run.has_flag(k_item_unsettled));
   run.order.cache_min_age_s = 0;
@@ -260,4 +262,41 @@ TEST_CASE("identify: the site says how long a source must have been as it is") {
   CHECK(way_of(run.key()) == ShareIdentity::looks);
   run.order.cache_min_age_s = 100U * 365 * 86'400;
   CHECK(way_of(run.key()) == ShareIdentity::bytes);  // it is small
+}
+
+// The share key of a dataset without its sources.
+
+namespace {
+
+std::string key_of(const DatasetItem& item) {
+  IdentifyOrder order;
+  order.cache = "/cache";
+  order.uid = 1000;
+  return dataset_key(item, false, "/p/data.tar", {order}).identity().key;
+}
+
+}  // namespace
+
+TEST_CASE("the keys of shared datasets do not change") {
+  DatasetItem item;
+  CHECK(key_of(item) == "16ec4b65b3ca7c95f113591d2610a4c0");
+  item.extract = Extract::no;
+  CHECK(key_of(item) == "3638fcc999201e28dffc355c19bebf92");
+  item.extract = Extract::yes;
+  item.strip = 2;
+  item.include = {"*.png", "b/*"};
+  item.exclude = {"*.tmp"};
+  item.eof = TarEnd::optional;
+  item.links = Links::follow;
+  CHECK(key_of(item) == "5060b22973d354fb8818ee460eee4132");
+}
+
+TEST_CASE("a key that changes the tree changes the key of the dataset, and no other does") {
+  const std::string plain = key_of({});
+  for (const auto& row : Option<DatasetItem>::keys) {
+    CAPTURE(row.name);
+    DatasetItem item;
+    set_other(item, row);
+    CHECK((key_of(item) != plain) == (row.tree == TreeEffect::changes));
+  }
 }

@@ -7,11 +7,13 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "common/os/file.hpp"
 #include "daemon/root/workers/cgroup.hpp"
 #include "daemon/root/workers/worker_process.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 namespace fs = std::filesystem;
@@ -154,23 +156,19 @@ TEST_CASE("a cgroup of that name which is not root's is none of the job's") {
 
 TEST_CASE("a worker learns that the step had ended whose cgroup it was to enter") {
   const Scratch scratch;
-  WorkerStart start;
-  start.program = "/bin/true";
-  auto directory = open_at(AT_FDCWD, scratch.path(), O_RDONLY | O_DIRECTORY);
-  REQUIRE(directory);
-  start.directory_fd = directory->get();
+  WorkerStart start{.program = "/bin/true"};
+  auto directory = must(open_at(AT_FDCWD, scratch.path(), O_RDONLY | O_DIRECTORY));
+  start.directory_fd = directory.get();
   start.job_cgroup = scratch / "gone";
   const auto fault_of = [&start] {
-    auto process = WorkerProcess::start(start, Cgroups::none());
-    REQUIRE(process);
-    pollfd ended{process->pid_fd(), POLLIN, 0};
+    auto process = must(WorkerProcess::start(start, Cgroups::none()));
+    pollfd ended{process.pid_fd(), POLLIN, 0};
     REQUIRE(::poll(&ended, 1, 60'000) == 1);
-    const Status fault = process->read_start_fault();
-    REQUIRE_FALSE(fault);
-    const WorkerEnd end = process->reap();
+    const Error fault = must_fail(process.read_start_fault());
+    const WorkerEnd end = process.reap();
     CHECK(end.kind == WorkerEnd::Kind::ended);
     CHECK(end.text == "ended with code 127");
-    return fault.error();
+    return fault;
   };
   CHECK(fault_of().code == WorkerProcess::k_step_gone);
   fs::create_directories(scratch / "there/cgroup.procs");
@@ -185,4 +183,124 @@ TEST_CASE("kills for lack of memory are counted") {
   CHECK(out_of_memory_kills(scratch.path()) == 3);
   put_text(scratch.path() / "memory.events", "low 0\noom 5\noom_kill 4\n");
   CHECK(out_of_memory_kills(scratch.path()) == 4);
+}
+
+namespace {
+
+void write(const fs::path& path, const std::string& text = "") {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// A host with the given cgroup mounts, as files of a scratch directory.
+struct Host {
+  Scratch scratch;
+  std::string proc = scratch / "proc";
+  std::string mountinfo;
+
+  void mount(const std::string& point, const char* type, const char* options,
+             const char* root = "/") {
+    mountinfo += std::string("30 24 0:26 ") + root + " " + (scratch / point) +
+                 " rw,nosuid shared:4 - " + type + " x " + options + "\n";
+    write(proc + "/self/mountinfo", mountinfo);
+  }
+  void own(const std::string& text) const { write(proc + "/self/cgroup", text); }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "version 2: controllers are handed on, limits are written, the daemon moves into a leaf") {
+  Host host;
+  host.mount("cg", "cgroup2", "rw");
+  host.own("0::/system.slice/nodestaged.service\n");
+  const fs::path own = host.scratch / "cg/system.slice/nodestaged.service";
+  write(own / "cgroup.controllers", "cpuset cpu io memory pids\n");
+  write(own / "cgroup.subtree_control");
+  write(own / "supervisor/cgroup.procs");
+  const auto place = Cgroups::hand_on(host.proc);
+  REQUIRE_MESSAGE(place, (place ? "" : place.error().what));
+  CHECK(read(own / "cgroup.subtree_control") == "+cpu +memory +pids ");
+  write(own / "cgroup.subtree_control", "cpu memory pids\n");  // as the kernel shows it
+  const auto cgroups = Cgroups::discover(*place, host.proc);
+  REQUIRE_MESSAGE(cgroups, (cgroups ? "" : cgroups.error().what));
+  CHECK(cgroups->available());
+  CHECK(cgroups->missing().empty());
+  CHECK(read(own / "supervisor/cgroup.procs") == "0");
+
+  const fs::path worker = own / "nodestage-worker-12.0.stage";
+  for (const char* name : {"cpu.max", "memory.max", "pids.max", "cgroup.procs", "cgroup.kill"})
+    write(worker / name);
+  REQUIRE(cgroups->create("12.0.stage", {3, 1000, 50}));
+  CHECK(read(worker / "cpu.max") == "300000 100000");
+  CHECK(read(worker / "memory.max") == "1000");
+  CHECK(read(worker / "pids.max") == "50");
+  REQUIRE(cgroups->enter("12.0.stage"));
+  CHECK(read(worker / "cgroup.procs") == "0");
+  CHECK(cgroups->kill("12.0.stage"));
+  CHECK(read(worker / "cgroup.kill") == "1");
+  CHECK(cgroups->list() == std::vector<std::string>{"12.0.stage"});
+  CHECK_FALSE(cgroups->kill("13.0.stage"));
+  CHECK(cgroups->remove("13.0.stage"));
+}
+
+TEST_CASE(
+    "version 1 beside a bare version 2: every hierarchy has its limit; a missing one is named") {
+  Host host;
+  host.mount("unified", "cgroup2", "rw");
+  host.mount("cpu", "cgroup", "rw,cpu,cpuacct");
+  host.mount("memory", "cgroup", "rw,memory", "/docker/c1");
+  host.mount("systemd", "cgroup", "rw,xattr,name=systemd");
+  host.own("5:memory:/docker/c1/s\n4:cpu,cpuacct:/s\n1:name=systemd:/s\n0::/s\n");
+  write(host.scratch / "unified/s/cgroup.controllers", "\n");
+  for (const char* directory : {"cpu/s", "memory/s", "systemd/s"})
+    fs::create_directories(host.scratch / directory);
+  const auto place = must(Cgroups::hand_on(host.proc));
+  CHECK_FALSE(fs::exists(host.scratch / "unified/s/supervisor"));  // there is nothing to hand on
+  const auto cgroups = must(Cgroups::discover(place, host.proc));
+  CHECK(cgroups.missing() == "pids");
+  write(host.scratch / "cpu/s/nodestage-worker-1.0.out/cpu.cfs_quota_us");
+  write(host.scratch / "memory/s/nodestage-worker-1.0.out/memory.limit_in_bytes");
+  REQUIRE(cgroups.create("1.0.out", {2, 4096, 9}));
+  CHECK(read(host.scratch / "cpu/s/nodestage-worker-1.0.out/cpu.cfs_quota_us") == "200000");
+  CHECK(read(host.scratch / "memory/s/nodestage-worker-1.0.out/memory.limit_in_bytes") == "4096");
+  // So that it does not end with the daemon's service.
+  CHECK(fs::exists(host.scratch / "systemd/s/nodestage-worker-1.0.out"));
+}
+
+TEST_CASE("without cgroups nothing is done and nothing fails") {
+  Host host;
+  host.own("0::/\n");
+  write(host.proc + "/self/mountinfo");
+  const auto found = must(Cgroups::discover("0::/\n", host.proc));
+  CHECK_FALSE(found.available());
+  CHECK(found.missing() == "cpu, memory, pids");
+  const Cgroups none = Cgroups::none();
+  CHECK(none.create("x", {}));
+  CHECK(none.enter("x"));
+  CHECK_FALSE(none.kill("x"));
+  CHECK(none.remove("x"));
+}
+
+TEST_CASE("workers live below the cgroup that another process has handed on, not below the own") {
+  Host host;
+  host.mount("cg", "cgroup2", "rw");
+  host.own("0::/system.slice/nodestaged.service\n");
+  const fs::path slice = host.scratch / "cg/system.slice";
+  write(slice / "nodestaged.service/cgroup.controllers", "cpu memory pids\n");
+  write(slice / "nodestage-workers.service/cgroup.subtree_control", "cpu memory pids\n");
+  const auto cgroups =
+      must(Cgroups::discover("0::/system.slice/nodestage-workers.service\n", host.proc));
+  CHECK(cgroups.missing().empty());
+  REQUIRE(cgroups.create("1.0.stage", {1, 0, 0}));
+  CHECK(fs::exists(slice / "nodestage-workers.service/nodestage-worker-1.0.stage"));
+  CHECK_FALSE(fs::exists(slice / "nodestaged.service/supervisor"));
+  CHECK_FALSE(must(Cgroups::discover("0::/system.slice/no.service\n", host.proc)).available());
 }

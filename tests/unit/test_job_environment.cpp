@@ -1,10 +1,15 @@
 #include <doctest/doctest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
+#include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "common/request/job_environment.hpp"
+#include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -32,10 +37,8 @@ TEST_CASE("job environment: containers see the cache") {
   task["APPTAINER_BINDPATH"] = "/data:/in,/l/c/d";
   CHECK(binding("NODESTAGE_CACHE=/l/c") == both("/data:/in,/l/c/d,/l/c", "/l/c"));
   for (const char* other : {"NODESTAGE_CACHE=", "NODESTAGE_CACHE=l", "NODESTAGE_CACHE=/l,/etc",
-                            "NODESTAGE_CACHE=/l:/etc", "NODESTAGE_CACHES=/l"}) {
-    CAPTURE(other);
-    CHECK(binding(other).empty());
-  }
+                            "NODESTAGE_CACHE=/l:/etc", "NODESTAGE_CACHES=/l"})
+    CHECK_MESSAGE(binding(other).empty(), other);
   SUBCASE("of another job: not twice") {
     task = {
         {"NODESTAGE_JOBID", "6"}, {"NODESTAGE_CACHE", "/l/c"}, {"APPTAINER_BINDPATH", "/l/c,/x"}};
@@ -75,11 +78,129 @@ TEST_CASE("job environment: what `nodestage run` has set is left as what a job's
   leave_staged_job();
   for (const char* name :
        {"SLURM_TMPDIR", "NODESTAGE_RUN", "NODESTAGE_PUSH_DIR", "NODESTAGE_DATASET_A",
-        "NODESTAGE_VENV", "VIRTUAL_ENV", "NODESTAGE_CACHE", "SINGULARITY_BINDPATH"}) {
-    CAPTURE(name);
-    CHECK(::getenv(name) == nullptr);
-  }
+        "NODESTAGE_VENV", "VIRTUAL_ENV", "NODESTAGE_CACHE", "SINGULARITY_BINDPATH"})
+    CHECK_MESSAGE(::getenv(name) == nullptr, name);
   CHECK(::getenv("PATH") == path);
   CHECK(::getenv("APPTAINER_BINDPATH") == std::string("/data:/in"));
   ::unsetenv("APPTAINER_BINDPATH");
+}
+
+namespace {
+
+const std::vector<std::string> k_all = {
+    "SLURM_SPANK__SLURM_SPANK_OPTION_nodestage_stage_dataset",
+    "SLURM_SPANK__SLURM_SPANK_OPTION_nodestage_stage_out",
+    "SLURM_SPANK__SLURM_SPANK_OPTION_nodestage_stage_wait",
+    "_SLURM_SPANK_OPTION_nodestage_stage_dataset",
+    "_SLURM_SPANK_OPTION_nodestage_stage_wait",
+    "SLURM_SPANK_NODESTAGE_SPEC",
+    "SPANK_NODESTAGE_SPEC",
+    "SLURM_TMPDIR",
+    "NODESTAGE_JOBID",
+    "NODESTAGE_DATASET",
+    "NODESTAGE_DATASET_A",
+    "NODESTAGE_VENV",
+    "NODESTAGE_CACHE",
+    "NODESTAGE_OTHER",
+    "SLURM_SPANK__SLURM_SPANK_OPTION_other_stage_dataset",
+};
+
+// Which of all these are left.
+std::vector<std::string> left_after(SubmitFor what) {
+  drop_inherited_variables(what);
+  std::vector<std::string> left;
+  for (const auto& name : k_all) {
+    if (::getenv(name.c_str()) != nullptr) left.push_back(name);
+    ::unsetenv(name.c_str());
+  }
+  return left;
+}
+
+void set_all() {
+  for (const auto& name : k_all) ::setenv(name.c_str(), "x", 1);
+}
+
+}  // namespace
+
+TEST_CASE("submit environment: a new job inherits nothing of ours") {
+  set_all();
+  CHECK(left_after(SubmitFor::allocation) ==
+        std::vector<std::string>{"NODESTAGE_OTHER",
+                                 "SLURM_SPANK__SLURM_SPANK_OPTION_other_stage_dataset"});
+}
+
+TEST_CASE("submit environment: outside of a staged job the user's own variables stay") {
+  set_all();
+  ::unsetenv("NODESTAGE_JOBID");
+  CHECK(left_after(SubmitFor::allocation) ==
+        std::vector<std::string>{"SLURM_TMPDIR", "NODESTAGE_DATASET", "NODESTAGE_DATASET_A",
+                                 "NODESTAGE_VENV", "NODESTAGE_CACHE", "NODESTAGE_OTHER",
+                                 "SLURM_SPANK__SLURM_SPANK_OPTION_other_stage_dataset"});
+}
+
+TEST_CASE("submit environment: a step keeps its job's variables and --stage-wait") {
+  set_all();
+  CHECK(left_after(SubmitFor::step) ==
+        std::vector<std::string>{
+            "SLURM_SPANK__SLURM_SPANK_OPTION_nodestage_stage_wait",
+            "_SLURM_SPANK_OPTION_nodestage_stage_dataset",
+            "_SLURM_SPANK_OPTION_nodestage_stage_wait", "SLURM_SPANK_NODESTAGE_SPEC",
+            "SPANK_NODESTAGE_SPEC", "SLURM_TMPDIR", "NODESTAGE_JOBID", "NODESTAGE_DATASET",
+            "NODESTAGE_DATASET_A", "NODESTAGE_VENV", "NODESTAGE_CACHE", "NODESTAGE_OTHER",
+            "SLURM_SPANK__SLURM_SPANK_OPTION_other_stage_dataset"});
+}
+
+TEST_CASE("venv environment: PATH with the environment first, once") {
+  CHECK(path_with_first("/usr/bin:/bin", "/e/bin") == "/e/bin:/usr/bin:/bin");
+  CHECK(path_with_first("/usr/bin:/e/bin:/bin:/e/bin", "/e/bin") == "/e/bin:/usr/bin:/bin");
+  CHECK(path_with_first("", "/e/bin") == "/e/bin");
+  CHECK(path_without("/e/bin", "/e/bin").empty());
+  CHECK(path_without("/e/bin:/e/bin2", "/e/bin") == "/e/bin2");
+  CHECK(path_without(":/a:", "/e/bin") == ":/a:");
+}
+
+TEST_CASE("venv environment: what a build gets of a submission") {
+  const char* const names[] = {"PIP_FIND_LINKS", "PIP_INDEX_URL", "RSNT_ARCH", "EBROOTA", "OTHER"};
+  for (const char* name : names) ::setenv(name, "v", 1);
+  const auto usual = environment_for_build({});
+  CHECK(has(usual, "PIP_FIND_LINKS=v"));
+  CHECK_FALSE(has(usual, "PIP_INDEX_URL=v"));  // may hold a password
+  CHECK_FALSE(has(usual, "RSNT_ARCH=v"));
+  const auto more = environment_for_build({"RSNT_ARCH", "EB*", "*"});
+  check_has(more, {"RSNT_ARCH=v", "EBROOTA=v"});
+  CHECK_FALSE(has(more, "OTHER=v"));
+  for (const char* name : names) ::unsetenv(name);
+}
+
+TEST_CASE("venv environment: the first python of PATH") {
+  const Scratch scratch;
+  for (const char* name : {"a", "b"}) ::mkdir((scratch / name).c_str(), 0700);
+  const std::string path = "relative:" + (scratch / "a") + ":" + (scratch / "b");
+  CHECK(python_in(path).empty());
+  std::ofstream(scratch / "a/python3") << "no program";
+  std::ofstream(scratch / "b/python3") << "#!/bin/sh\n";
+  ::chmod((scratch / "b/python3").c_str(), 0700);
+  CHECK(python_in(path) == scratch / "b/python3");
+  std::ofstream(scratch / "a/python") << "#!/bin/sh\n";
+  ::chmod((scratch / "a/python").c_str(), 0700);
+  CHECK(python_in(path) == scratch / "b/python3");
+  CHECK(program_in_path(path, "python") == scratch / "a/python");
+  CHECK(program_in_path(path, "python3.9").empty());
+}
+
+TEST_CASE("submit environment: a job that a staged job submits has left its environment") {
+  ::setenv("NODESTAGE_JOBID", "7", 1);
+  ::setenv("NODESTAGE_VENV", "/l/a.7/env", 1);
+  ::setenv("VIRTUAL_ENV", "/l/a.7/env", 1);
+  const std::string before = ::getenv("PATH");
+  ::setenv("PATH", ("/l/a.7/env/bin:" + before).c_str(), 1);
+  drop_inherited_variables(SubmitFor::allocation);
+  CHECK(::getenv("VIRTUAL_ENV") == nullptr);
+  CHECK(::getenv("PATH") == before);
+  ::setenv("NODESTAGE_JOBID", "7", 1);
+  ::setenv("NODESTAGE_VENV", "/l/a.7/env", 1);
+  ::setenv("VIRTUAL_ENV", "/home/a/own", 1);
+  drop_inherited_variables(SubmitFor::allocation);
+  CHECK(::getenv("VIRTUAL_ENV") == std::string("/home/a/own"));
+  ::unsetenv("VIRTUAL_ENV");
 }

@@ -8,6 +8,7 @@
 
 #include "common/wire/node_report.hpp"
 #include "job_site.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -33,8 +34,7 @@ char letter_of(const std::string& state) {
 }
 
 void stage(JobSite& site, WorkerPhase phase) {
-  REQUIRE(site.workers.say(WorkerTask::stage, phase, "data.tar: cut off"));
-  REQUIRE(site.workers.end(WorkerTask::stage));
+  site.workers.finish(WorkerTask::stage, phase, "data.tar: cut off");
 }
 
 // Brings the job to the state by what brings it there.
@@ -71,6 +71,13 @@ struct Event {
   std::function<void(JobSite&)> happen;
 };
 
+// If there is such a worker.
+std::function<void(JobSite&)> end_of(WorkerTask task, WorkerPhase phase) {
+  return [=](JobSite& site) {
+    if (site.workers.say(task, phase, "a cause")) site.workers.end(task);
+  };
+}
+
 const std::vector<Event>& events() {
   static const std::vector<Event> k_events = {
       {'b', [](JobSite& site) { site.jobs->begin(site.request(k_life_job)); }},
@@ -88,27 +95,11 @@ const std::vector<Event>& events() {
          site.jobs->exited({k_life_job, 0, 256});
        }},
       {'e', [](JobSite& site) { site.end(k_life_job); }},
-      {'D',
-       [](JobSite& site) {
-         site.workers.say(WorkerTask::stage, WorkerPhase::done);
-         site.workers.end(WorkerTask::stage);
-       }},
-      {'F',
-       [](JobSite& site) {
-         site.workers.say(WorkerTask::stage, WorkerPhase::failed, "data.tar: cut off");
-         site.workers.end(WorkerTask::stage);
-       }},
+      {'D', end_of(WorkerTask::stage, WorkerPhase::done)},
+      {'F', end_of(WorkerTask::stage, WorkerPhase::failed)},
       {'K', [](JobSite& site) { site.workers.end(WorkerTask::stage); }},
-      {'O',
-       [](JobSite& site) {
-         site.workers.say(WorkerTask::stage_out, WorkerPhase::done);
-         site.workers.end(WorkerTask::stage_out);
-       }},
-      {'U',
-       [](JobSite& site) {
-         site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
-         site.workers.end(WorkerTask::stage_out);
-       }},
+      {'O', end_of(WorkerTask::stage_out, WorkerPhase::done)},
+      {'U', end_of(WorkerTask::stage_out, WorkerPhase::failed)},
       {'v',
        [](JobSite& site) {
          site.hear_from_first(k_life_job, {Verdict::failed, "n2", {}, false, {}});
@@ -177,8 +168,7 @@ TEST_CASE("what the first node says of all nodes is what a step on another one h
     site.hear_from_first(k_life_job, {verdict, "n2 has no space left", {}, false, {}});
     CHECK(std::holds_alternative<Ready>(site.answers.back()) == (verdict == Verdict::ready));
     if (verdict != Verdict::failed) continue;
-    REQUIRE(std::holds_alternative<Failed>(site.answers.back()));
-    CHECK(std::get<Failed>(site.answers.back()).cause == "n2 has no space left");
+    CHECK(as<Failed>(site.answers.back()).cause == "n2 has no space left");
   }
 }
 
@@ -199,8 +189,7 @@ TEST_CASE("a first node that says nothing is knocked at, and the job fails with 
   REQUIRE(site.peers.probed.size() == 1);
   CHECK(site.peers.probed[0].first == "n0");
   site.peers.probed[0].second("n0", {PeerFault::Where::there, "connection refused"});
-  REQUIRE(std::holds_alternative<Failed>(site.answers.back()));
-  CHECK(std::get<Failed>(site.answers.back()).cause.find("n0") == 0);
+  CHECK(as<Failed>(site.answers.back()).cause.find("n0") == 0);
 }
 
 TEST_CASE("the directory of the next run is not taken for results that were taken away") {
@@ -244,8 +233,7 @@ TEST_CASE("a job that cannot be noted as ready fails, and says so") {
   site.wait(k_life_job);
   stage(site, WorkerPhase::done);
   CHECK(site.state_of(k_life_job) == "failed");
-  REQUIRE(std::holds_alternative<Failed>(site.answers.back()));
-  CHECK(std::get<Failed>(site.answers.back()).cause.find("its journal") != std::string::npos);
+  CHECK(as<Failed>(site.answers.back()).cause.find("its journal") != std::string::npos);
 }
 
 TEST_CASE("a step is answered when the data are there, and once") {
@@ -287,8 +275,7 @@ TEST_CASE("nothing is left of a job that ran, and the epilog's answer says so") 
   bring_to(site, 'o');
   site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
   REQUIRE(!site.answers.empty());
-  REQUIRE(std::holds_alternative<Ended>(site.answers.back()));
-  CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::done);
+  CHECK(as<Ended>(site.answers.back()).outcome == EndOutcome::done);
   CHECK(site.trees("hold") == 0);
   CHECK(site.trees("trash") == 1);
   CHECK(site.journal.load().records.empty());
@@ -297,25 +284,21 @@ TEST_CASE("nothing is left of a job that ran, and the epilog's answer says so") 
 
 TEST_CASE("a report of a job that has ended: nothing is under way, and what came before is done") {
   const auto item_in = [](ItemState state) {
-    ItemRecord item{};
-    item.state = static_cast<std::uint32_t>(state);
+    ItemRecord item{.state = static_cast<std::uint32_t>(state)};
     return item;
   };
   JobSite site;
   site.accept(site.request(k_life_job));
-  REQUIRE(site.workers.say(WorkerTask::stage, k_life_job, WorkerPhase::done,
-                           {item_in(ItemState::working), item_in(ItemState::waiting)}));
-  REQUIRE(site.workers.end(WorkerTask::stage));
+  site.workers.finish(WorkerTask::stage, k_life_job, WorkerPhase::done,
+                      {item_in(ItemState::working), item_in(ItemState::waiting)});
   site.wait(k_life_job);
   site.end(k_life_job);
-  REQUIRE(site.workers.say(WorkerTask::stage_out, k_life_job, WorkerPhase::failed,
-                           {item_in(ItemState::done), item_in(ItemState::failed)}));
-  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  site.workers.finish(WorkerTask::stage_out, k_life_job, WorkerPhase::failed,
+                      {item_in(ItemState::done), item_in(ItemState::failed)});
   site.workers.finish(WorkerTask::measure, WorkerPhase::done);
   site.pass(std::chrono::seconds(site.config.hold.retry_first_s + 1));
-  REQUIRE(site.workers.say(WorkerTask::stage_out, k_life_job, WorkerPhase::failed,
-                           {item_in(ItemState::skipped), item_in(ItemState::failed)}));
-  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  site.workers.finish(WorkerTask::stage_out, k_life_job, WorkerPhase::failed,
+                      {item_in(ItemState::skipped), item_in(ItemState::failed)});
   const auto report = decode_report(site.jobs->reports(k_life_job, 0).at(0));
   REQUIRE(report);
   REQUIRE(report->state == "held");
@@ -331,8 +314,7 @@ TEST_CASE(
   JobSite site;
   bring_to(site, 'o');
   site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
-  REQUIRE(std::holds_alternative<Ended>(site.answers.back()));
-  CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::background);
+  CHECK(as<Ended>(site.answers.back()).outcome == EndOutcome::background);
   CHECK(site.state_of(k_life_job) == "staging out");
   CHECK(site.trees("hold") == 1);
 }
@@ -387,8 +369,7 @@ TEST_CASE("results whose move to the hold area was lost with the power are found
 TEST_CASE("a node tells the job's first one while it makes an environment") {
   JobSite site;
   site.jobs->begin(site.shared_request(k_life_job));
-  ItemRecord item{};
-  item.state = static_cast<std::uint32_t>(ItemState::working);
+  ItemRecord item{.state = static_cast<std::uint32_t>(ItemState::working)};
   const auto last_note = [&site] {
     site.pass(std::chrono::minutes(1));
     REQUIRE_FALSE(site.peers.sent.empty());

@@ -6,6 +6,7 @@
 
 #include "daemon/root/table/journal.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -82,11 +83,10 @@ TEST_CASE("names and paths of any bytes are the same after a restart") {
   JobRecord record = full_record();
   const std::string bytes = "r\xe9sultats-\xc3\xa9-\xff\x80";
   record.facts.job_name = record.begin.work_dir = record.begin.stdout_path = bytes;
-  const auto decoded = decode_record(encode_record(record));
-  REQUIRE(decoded);
-  CHECK(decoded->facts.job_name == bytes);
-  CHECK(decoded->begin.work_dir == bytes);
-  CHECK(decoded->begin.stdout_path == bytes);
+  const auto decoded = must(decode_record(encode_record(record)));
+  CHECK(decoded.facts.job_name == bytes);
+  CHECK(decoded.begin.work_dir == bytes);
+  CHECK(decoded.begin.stdout_path == bytes);
 }
 
 TEST_CASE("an entry of an earlier release lacks fields: the job is carried on all the same") {
@@ -102,11 +102,10 @@ TEST_CASE("an entry of an earlier release lacks fields: the job is carried on al
 
 TEST_CASE("a broken entry is named and left in place") {
   const Scratch scratch;
-  const auto journal = Journal::open(scratch / "state");
-  REQUIRE(journal);
+  const auto journal = must(Journal::open(scratch / "state"));
   std::ofstream(scratch / "state/jobs/1.0.json") << "{\"version\":1}";
   std::ofstream(scratch / "state/jobs/.2.0.json.new") << "half";
-  const auto loaded = journal->load();
+  const auto loaded = journal.load();
   CHECK(loaded.records.empty());
   REQUIRE(loaded.faults.size() == 1);
   CHECK(loaded.faults[0].find("1.0.json") == 0);
@@ -131,12 +130,10 @@ TEST_CASE(
 }
 
 TEST_CASE("on another node than the first, the first node's word about the batch script counts") {
-  JobRecord record;
-  record.begin.node_count = 2;
-  record.begin.node_index = 1;
-  record.last_status = 0;
-  record.outcome_known = true;
-  record.facts.batch = true;
+  JobRecord record{.begin = {.node_count = 2, .node_index = 1},
+                   .last_status = 0,
+                   .facts = {.batch = true},
+                   .outcome_known = true};
   CHECK(outcome_of(record) == JobOutcome::unknown);
   record.first_status = 15;  // the job was cancelled after that step
   CHECK(outcome_of(record) == JobOutcome::failure);
@@ -150,10 +147,7 @@ TEST_CASE("on another node than the first, the first node's word about the batch
 }
 
 TEST_CASE("a failed step on another node than the first does not tell how the job ended") {
-  JobRecord record;
-  record.begin.node_count = 2;
-  record.begin.node_index = 1;
-  record.last_status = 256;
+  JobRecord record{.begin = {.node_count = 2, .node_index = 1}, .last_status = 256};
   CHECK(outcome_of(record) == JobOutcome::unknown);
   record.last_status = 15;  // a signal
   CHECK(outcome_of(record) == JobOutcome::failure);

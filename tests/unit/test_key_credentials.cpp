@@ -26,9 +26,7 @@ std::string counted_bytes(std::size_t count) {
 }
 
 ClusterKeys keys_of(const std::string& bytes) {
-  auto keys = derive_cluster_keys({"/etc/slurm/slurm.key", bytes});
-  REQUIRE(keys);
-  return *keys;
+  return must(derive_cluster_keys({"/etc/slurm/slurm.key", bytes}));
 }
 
 // A memory that began long ago.
@@ -49,76 +47,69 @@ TEST_CASE("the encoding of a key credential does not change") {
   CHECK(hex_of(keys.keys[0].secret) ==
         "6717cf44e60a2869badd5388184dc8ac0fedc61e1ade850b743b1c67c4c7c476");
   KeyCredentials credentials(keys, 0);
-  const auto opened = credentials.open(
+  const auto opened = must(credentials.open(
       *bytes_of_hex(
           "4e534b3176fc4f8fd443bea26465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f8081"
           "82830068e5cf8b010000885aece868a95844baa0ce2167cdc9e269cebc11f042"),
-      k_now_ms);
-  REQUIRE(opened);
-  CHECK(*opened == "a note");
+      k_now_ms));
+  CHECK(opened == "a note");
 }
 
 TEST_CASE("key credentials: whoever has the key opens one, once") {
   const KeyCredentials sender = holder_of(counted_bytes(64));
   KeyCredentials receiver = holder_of(counted_bytes(64));
   const std::string payload(20'000, 'p');
-  const auto made = sender.make(payload, k_now_ms);
-  REQUIRE(made);
-  CHECK_FALSE(has(*made, "pppp"));
-  CHECK(receiver.open(*made, k_now_ms).value() == payload);
-  CHECK(receiver.open(*made, k_now_ms).error().what == "its credential was used before");
-  CHECK(receiver.open(*made, k_now_ms + k_lifetime_ms).error().what ==
+  const auto made = must(sender.make(payload, k_now_ms));
+  CHECK_FALSE(has(made, "pppp"));
+  CHECK(receiver.open(made, k_now_ms).value() == payload);
+  CHECK(receiver.open(made, k_now_ms).error().what == "its credential was used before");
+  CHECK(receiver.open(made, k_now_ms + k_lifetime_ms).error().what ==
         "its credential was used before");
-  CHECK(*sender.make(payload, k_now_ms) != *made);
+  CHECK(*sender.make(payload, k_now_ms) != made);
 }
 
 TEST_CASE("key credentials: no byte can be changed, left out or added") {
   const KeyCredentials sender = holder_of(counted_bytes(64));
   KeyCredentials receiver = holder_of(counted_bytes(64));
-  const auto made = sender.make("payload", k_now_ms);
-  REQUIRE(made);
-  for (std::size_t i = 0; i < made->size(); ++i) {
-    std::string altered = *made;
+  const auto made = must(sender.make("payload", k_now_ms));
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    std::string altered = made;
     altered[i] = static_cast<char>(altered[i] ^ 1);
     CHECK_FALSE(receiver.open(altered, k_now_ms));
-    CHECK_FALSE(receiver.open(made->substr(0, i), k_now_ms));
+    CHECK_FALSE(receiver.open(made.substr(0, i), k_now_ms));
   }
-  CHECK_FALSE(receiver.open(*made + "x", k_now_ms));
+  CHECK_FALSE(receiver.open(made + "x", k_now_ms));
   CHECK_FALSE(receiver.open("", k_now_ms));
   CHECK_FALSE(receiver.open(std::string(k_max_credential_bytes + 1, 'x'), k_now_ms));
-  CHECK(receiver.open(*made, k_now_ms));
+  CHECK(receiver.open(made, k_now_ms));
 }
 
 TEST_CASE("key credentials: another key, and clocks that differ, have words of their own") {
-  const auto made = holder_of(counted_bytes(64)).make("payload", k_now_ms);
-  REQUIRE(made);
-  CHECK(has(holder_of(counted_bytes(65)).open(*made, k_now_ms).error().what,
+  const auto made = must(holder_of(counted_bytes(64)).make("payload", k_now_ms));
+  CHECK(has(holder_of(counted_bytes(65)).open(made, k_now_ms).error().what,
             "made with another key: is /etc/slurm/slurm.key the same on all nodes"));
   KeyCredentials receiver = holder_of(counted_bytes(64));
-  CHECK(receiver.open(*made, k_now_ms + k_lifetime_ms + 1000).error().what ==
+  CHECK(receiver.open(made, k_now_ms + k_lifetime_ms + 1000).error().what ==
         "its credential is 301 s old: are the clocks of both nodes right?");
-  CHECK(receiver.open(*made, k_now_ms - k_lifetime_ms - 1000).error().what ==
+  CHECK(receiver.open(made, k_now_ms - k_lifetime_ms - 1000).error().what ==
         "its credential is of a time 301 s from now: are the clocks of both nodes right?");
-  CHECK(receiver.open(*made, k_now_ms + k_lifetime_ms));
+  CHECK(receiver.open(made, k_now_ms + k_lifetime_ms));
 }
 
 TEST_CASE("key credentials: what was made before the memory began is refused") {
-  const auto made = holder_of(counted_bytes(64)).make("payload", k_now_ms);
-  REQUIRE(made);
+  const auto made = must(holder_of(counted_bytes(64)).make("payload", k_now_ms));
   KeyCredentials restarted(keys_of(counted_bytes(64)), k_now_ms + 1);
-  CHECK(has(restarted.open(*made, k_now_ms + 10).error().what, "its node sends another"));
+  CHECK(has(restarted.open(made, k_now_ms + 10).error().what, "its node sends another"));
 }
 
 TEST_CASE("key credentials: a clock that was ahead when the memory began, and was set back") {
   const auto sender = holder_of(counted_bytes(64));
   KeyCredentials receiver(keys_of(counted_bytes(64)), k_now_ms + 3'600'000);
-  const auto made = sender.make("payload", k_now_ms);
-  REQUIRE(made);
-  CHECK(receiver.open(*made, k_now_ms + 10).error().code == EAGAIN);
-  const auto another = sender.make("payload", k_now_ms + 20);
-  REQUIRE(another);
-  CHECK(receiver.open(*another, k_now_ms + 30));
-  CHECK(has(receiver.open(*another, k_now_ms + 40).error().what, "was used before"));
+  const auto made = must(sender.make("payload", k_now_ms));
+  CHECK(receiver.open(made, k_now_ms + 10).error().code == EAGAIN);
+  const auto another = must(sender.make("payload", k_now_ms + 20));
+  CHECK(receiver.open(another, k_now_ms + 30));
+  CHECK(has(receiver.open(another, k_now_ms + 40).error().what, "was used before"));
 }
 
 TEST_CASE("cluster keys: a list, of which the default key makes credentials and each opens them") {
@@ -126,12 +117,11 @@ TEST_CASE("cluster keys: a list, of which the default key makes credentials and 
     {"kid": "old", "kty": "oct", "alg": "HS256", "k": "b2xkIG9sZCBvbGQgb2xkIG9sZA=="},
     {"kid": "past", "k": "cGFzdCBwYXN0IHBhc3QgcGFzdA", "exp": 1699999999},
     {"kid": "new", "k": "bmV3IG5ldyBuZXcgbmV3IG5ldyA_Pz8", "use": "Default", "exp": 1700000009}]})";
-  const auto keys = derive_cluster_keys({"/etc/slurm/slurm.jwks", list, true});
-  REQUIRE(keys);
-  REQUIRE(keys->keys.size() == 3);
-  CHECK(keys->keys[0].id == keys_of("new new new new new ???").keys[0].id);
-  CHECK(keys->keys[1].id == keys_of("old old old old old").keys[0].id);
-  KeyCredentials both(*keys, 0);
+  const auto keys = must(derive_cluster_keys({"/etc/slurm/slurm.jwks", list, true}));
+  REQUIRE(keys.keys.size() == 3);
+  CHECK(keys.keys[0].id == keys_of("new new new new new ???").keys[0].id);
+  CHECK(keys.keys[1].id == keys_of("old old old old old").keys[0].id);
+  KeyCredentials both(keys, 0);
   CHECK(both.open(*holder_of("old old old old old").make("payload", k_now_ms), k_now_ms));
   CHECK(holder_of("new new new new new ???").open(*both.make("payload", k_now_ms), k_now_ms));
   CHECK(both.open(*holder_of("past past past past").make("payload", k_now_ms), k_now_ms)
@@ -140,7 +130,7 @@ TEST_CASE("cluster keys: a list, of which the default key makes credentials and 
   // When the default key has expired, too, the next one makes credentials.
   const std::uint64_t later_ms = k_now_ms + 10'000;
   CHECK(holder_of("old old old old old").open(*both.make("payload", later_ms), later_ms));
-  ClusterKeys past = *keys;
+  ClusterKeys past = keys;
   past.keys.erase(past.keys.begin() + 1);
   CHECK(KeyCredentials(past, 0).make("payload", later_ms).error().what ==
         "no key in /etc/slurm/slurm.jwks is valid any more");
@@ -176,12 +166,11 @@ TEST_CASE("cluster keys: where they are looked for") {
   CHECK(key_file_mark(places).empty());
 
   write_file(etc + "/slurm.conf", "ClusterName=x\n  authtype = AUTH/slurm # since 2025\n", 0644);
-  auto found = find_key_file(places);
+  auto found = must(find_key_file(places));
   REQUIRE(found);
-  REQUIRE(*found);
-  CHECK((*found)->path == etc + "/slurm.key");
-  CHECK((*found)->bytes == counted_bytes(32));
-  CHECK_FALSE((*found)->is_list);
+  CHECK(found->path == etc + "/slurm.key");
+  CHECK(found->bytes == counted_bytes(32));
+  CHECK_FALSE(found->is_list);
   const std::string mark = key_file_mark(places);
   CHECK(has(mark, etc + "/slurm.key"));
   write_file(etc + "/slurm.conf", "AuthType=auth/munge\nInclude auth.conf\n", 0644);

@@ -103,7 +103,7 @@ TEST_CASE("what lies in the way is refused, and nothing is made where it leads")
   }
   Areas areas = site.open(site.memory);
   CAPTURE(areas.memory_fault());
-  CHECK(areas.memory_fault().find(part) != std::string::npos);
+  CHECK(has(areas.memory_fault(), part));
   CHECK_FALSE(areas.make_in_memory({7, 0}, ::geteuid(), ::getegid()));
   CHECK(areas.move_memory_to_trash({7, 0}));
   CHECK(fs::is_empty(victim));
@@ -133,5 +133,5 @@ TEST_CASE("what another user has put in the way is put aside, as it is") {
 TEST_CASE("a directory that is not on a tmpfs, or is missing, is refused") {
   const Site site;
   CHECK(site.open("/proc").memory_fault() == "/proc: is not a tmpfs");
-  CHECK(site.open(site.memory + "/none").memory_fault().find("No such file") != std::string::npos);
+  CHECK(has(site.open(site.memory + "/none").memory_fault(), "No such file"));
 }

@@ -84,17 +84,14 @@ TEST_CASE("metrics: work is counted once, and never taken back") {
 
 TEST_CASE("metrics: the work of several items is their sum") {
   WorkerStatus status;
-  ItemRecord item{};
-  item.bytes_read = 10;
-  item.files = 3;
+  ItemRecord item{.bytes_read = 10, .files = 3};
   status.items.assign(4, item);
   CHECK(work_of(status).bytes_read == 40);
   CHECK(work_of(status).files == 12);
 }
 
 TEST_CASE("metrics: a failure has the cause that the worker's end tells") {
-  WorkerStatus said;
-  said.phase = WorkerPhase::failed;
+  WorkerStatus said{.phase = WorkerPhase::failed};
   CHECK(cause_of({}, said) == FailureCause::data);
   CHECK(cause_of({}, {}) == FailureCause::process);
   CHECK(cause_of({WorkerEnd::Kind::no_memory, ""}, {}) == FailureCause::memory);
@@ -107,17 +104,11 @@ TEST_CASE(
     "metrics: admin.md tells of each; the dashboard and the alerts name none that is not there") {
   const std::set<std::string> known = families();
   const std::set<std::string> told = names_in("admin.md");
-  for (const std::string& name : known) {
-    CAPTURE(name);
-    CHECK(told.count(name) == 1);
-  }
+  for (const std::string& name : known) CHECK_MESSAGE(told.count(name) == 1, name);
   for (const char* page : {"grafana-dashboard.json", "nodestage-alerts.yml"}) {
     const std::set<std::string> shown = names_in(page);
     CHECK(shown.size() >= 4);
-    for (const std::string& name : shown) {
-      CAPTURE(name);
-      CHECK(known.count(name) == 1);
-    }
+    for (const std::string& name : shown) CHECK_MESSAGE(known.count(name) == 1, name);
   }
 }
 
@@ -142,11 +133,10 @@ TEST_CASE("metrics: the file is replaced whole, and no link of somebody else's i
 
 TEST_CASE("metrics: written at once when the setting is there, gone with it") {
   const Scratch scratch;
-  auto loop = Loop::create();
-  REQUIRE(loop);
+  auto loop = must(Loop::create());
   Config config;
   int asked = 0;
-  MetricsFile file(*loop, config, [&asked] {
+  MetricsFile file(loop, config, [&asked] {
     ++asked;
     return Metrics{};
   });

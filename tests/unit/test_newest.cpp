@@ -37,8 +37,7 @@ void leave_choice(const StageRun& stage, const DatasetSources& sources,
 }  // namespace
 
 TEST_CASE("newest: of a directory, the entries with the latest times") {
-  StageRun stage;
-  REQUIRE(stage.in_data(k_run) == 0);
+  StageRun stage(k_run);
   DatasetItem& item = stage.add("run");
   item.destination = "start";
   item.newest = 1;
@@ -68,7 +67,7 @@ TEST_CASE("newest: of a directory, the entries with the latest times") {
     CHECK(stage.note() == "the newest 5 of 5: log, c4.pt, c3.pt and 2 more");
   }
   SUBCASE("a link to the directory, and no destination") {
-    REQUIRE(stage.in_data("ln -s run latest") == 0);
+    stage.prepare("ln -s run latest");
     item.source = stage.data() + "/latest";
     item.destination.clear();
     REQUIRE(stage.run() == 0);
@@ -78,20 +77,20 @@ TEST_CASE("newest: of a directory, the entries with the latest times") {
 }
 
 TEST_CASE("newest: nanoseconds count, and names break ties") {
-  StageRun stage;
-  REQUIRE(stage.in_data("mkdir near ties; touch -d '2024-01-01 00:00:01.000000002' near/a; "
-                        "touch -d '2024-01-01 00:00:01.000000001' near/b; "
-                        "touch -d '2024-01-01' ties/{b,c,a}") == 0);
+  StageRun stage(
+      "mkdir near ties; touch -d '2024-01-01 00:00:01.000000002' near/a; "
+      "touch -d '2024-01-01 00:00:01.000000001' near/b; "
+      "touch -d '2024-01-01' ties/{b,c,a}");
   for (const char* name : {"near", "ties"}) stage.add(name).newest = 1;
   REQUIRE(stage.run() == 0);
   CHECK(job_is(stage, "near/a ties/c"));
 }
 
 TEST_CASE("newest: a directory among the entries is one, with all that is in it but exclude=") {
-  StageRun stage;
-  REQUIRE(stage.in_data("mkdir -p run/old run/new/deep; touch -d '2030-01-01' run/old/x; echo 1 > "
-                        "run/new/a; echo 2 > run/new/deep/b; echo 3 > run/new/c.tmp; touch -d "
-                        "'2024-01-01' run/old; touch -d '2024-01-02' run/new") == 0);
+  StageRun stage(
+      "mkdir -p run/old run/new/deep; touch -d '2030-01-01' run/old/x; echo 1 > "
+      "run/new/a; echo 2 > run/new/deep/b; echo 3 > run/new/c.tmp; touch -d "
+      "'2024-01-01' run/old; touch -d '2024-01-02' run/new");
   DatasetItem& item = stage.add("run");
   item.newest = 1;
   item.exclude = {"*.tmp"};
@@ -103,10 +102,10 @@ TEST_CASE("newest: a directory among the entries is one, with all that is in it 
 }
 
 TEST_CASE("newest: links, FIFOs and files of stage-out that are not complete do not count") {
-  StageRun stage;
-  REQUIRE(stage.in_data("mkdir run; cd run; echo 1 > c1.pt; touch -d 2024-01-01 c1.pt; ln -s c1.pt "
-                        "latest; mkfifo z; touch .nodestage-7-00000001ab.tmp; echo 2 > .hidden; "
-                        "touch -d 2023-01-01 .hidden") == 0);
+  StageRun stage(
+      "mkdir run; cd run; echo 1 > c1.pt; touch -d 2024-01-01 c1.pt; ln -s c1.pt "
+      "latest; mkfifo z; touch .nodestage-7-00000001ab.tmp; echo 2 > .hidden; "
+      "touch -d 2023-01-01 .hidden");
   stage.add("run").newest = 1;
   REQUIRE(stage.run() == 0);
   CHECK(job_is(stage, "run/c1.pt"));
@@ -115,11 +114,11 @@ TEST_CASE("newest: links, FIFOs and files of stage-out that are not complete do 
 
 TEST_CASE(
     "newest: a directory whose delivery was cut off does not count, one that is complete does") {
-  StageRun stage;
-  REQUIRE(stage.in_data("mkdir -p run/step1 run/step2 run/step3; touch run/step1/a run/step2/a "
-                        "run/step3/a; chmod 1700 run/step2; chmod 3700 run/step3; touch -d "
-                        "2024-01-01 run/step1; touch -d 2024-01-02 run/step2; touch -d 2024-01-03 "
-                        "run/step3") == 0);
+  StageRun stage(
+      "mkdir -p run/step1 run/step2 run/step3; touch run/step1/a run/step2/a "
+      "run/step3/a; chmod 1700 run/step2; chmod 3700 run/step3; touch -d "
+      "2024-01-01 run/step1; touch -d 2024-01-02 run/step2; touch -d 2024-01-03 "
+      "run/step3");
   DatasetItem& item = stage.add("run");
   item.newest = 1;
   item.destination = "start";
@@ -130,9 +129,9 @@ TEST_CASE(
 }
 
 TEST_CASE("newest: nothing to choose from is a fault that says what to do") {
-  StageRun stage;
-  REQUIRE(stage.in_data("mkdir empty links some; ln -s /x links/x; touch some/a some/b file; "
-                        "touch empty/.nodestage-7-00000001ab.tmp") == 0);
+  StageRun stage(
+      "mkdir empty links some; ln -s /x links/x; touch some/a some/b file; "
+      "touch empty/.nodestage-7-00000001ab.tmp");
   const auto fault_of = [&](const char* source, const char* include = "") {
     stage.request.datasets.clear();
     DatasetItem& item = stage.add(source);
@@ -164,8 +163,7 @@ TEST_CASE("newest: nothing to choose from is a fault that says what to do") {
 }
 
 TEST_CASE("newest: with optional, the job starts without it, and the nodes can compare that") {
-  StageRun stage;
-  REQUIRE(stage.in_data("mkdir empty") == 0);
+  StageRun stage("mkdir empty");
   DatasetItem& item = stage.add("empty");
   item.destination = "start";
   item.newest = 1;
@@ -210,11 +208,11 @@ TEST_CASE("newest: of a glob, the newest matches, each as without it") {
         Row{"a backslash in the pattern", {.source = "\\r*/m.pt", .newest = 1}, "m.pt"},
         Row{"a name that exists literally", {.source = "x[1]", .newest = 1}, "x[1]/a"}}) {
     CAPTURE(row.what);
-    StageRun stage;
-    REQUIRE(stage.in_data("for i in 1 2 3; do mkdir r$i; echo $i > r$i/m.pt; tar cf s$i.tar r$i; "
-                          "touch -d 2024-01-0$i r$i s$i.tar r$i/m.pt; done; ln -s r3/m.pt last.pt; "
-                          "echo x > t.pt; touch -d 2023-01-01 t.pt; mkdir 'x[1]'; "
-                          "touch 'x[1]/a'") == 0);
+    StageRun stage(
+        "for i in 1 2 3; do mkdir r$i; echo $i > r$i/m.pt; tar cf s$i.tar r$i; "
+        "touch -d 2024-01-0$i r$i s$i.tar r$i/m.pt; done; ln -s r3/m.pt last.pt; "
+        "echo x > t.pt; touch -d 2023-01-01 t.pt; mkdir 'x[1]'; "
+        "touch 'x[1]/a'");
     stage.request.datasets = {row.item};
     stage.request.datasets[0].source = stage.data() + "/" + row.item.source;
     REQUIRE(stage.run() == 0);
@@ -227,10 +225,10 @@ TEST_CASE("newest: of a glob, the newest matches, each as without it") {
 }
 
 TEST_CASE("newest: what is admitted are the chosen entries alone") {
-  StageRun stage;
-  REQUIRE(stage.in_data("mkdir run; head -c 100000 /dev/zero | tr '\\0' x > run/big; head -c 3000 "
-                        "run/big > run/a; head -c 5000 run/big > run/b; touch -d 2020-01-01 "
-                        "run/big") == 0);
+  StageRun stage(
+      "mkdir run; head -c 100000 /dev/zero | tr '\\0' x > run/big; head -c 3000 "
+      "run/big > run/a; head -c 5000 run/big > run/b; touch -d 2020-01-01 "
+      "run/big");
   stage.room = Amount{1 << 20, 1000};
   stage.add("run").newest = 2;
   REQUIRE(stage.run() == 0);
@@ -240,8 +238,7 @@ TEST_CASE("newest: what is admitted are the chosen entries alone") {
 }
 
 TEST_CASE("newest: a chosen entry that is gone fails the item as a whole") {
-  StageRun stage;
-  REQUIRE(stage.in_data(k_run) == 0);
+  StageRun stage(k_run);
   DatasetItem& item = stage.add("run");
   item.newest = 2;
   const NewestChoice choice{{{"c4.pt", {}}, {"gone.pt", {}}}, 6, ""};
@@ -270,9 +267,9 @@ TEST_CASE("newest: a chosen entry that is gone fails the item as a whole") {
         has(stage.status.cause, "/run/gone.pt: No such file or directory\nnewest= had chosen it"));
   }
   SUBCASE("of a glob, where an archive is damaged at its end") {
-    REQUIRE(
-        stage.in_data("tar cf run/w.tar run/log; head -c 2000 /dev/urandom | gzip > run/g; head "
-                      "-c 1000 run/g > run/x.tgz; touch -d 2029-01-01 run/w.tar run/x.tgz") == 0);
+    stage.prepare(
+        "tar cf run/w.tar run/log; head -c 2000 /dev/urandom | gzip > run/g; head "
+        "-c 1000 run/g > run/x.tgz; touch -d 2029-01-01 run/w.tar run/x.tgz");
     item.source += "/*";
     item.optional = true;
     CHECK(stage.run() == 0);
@@ -283,8 +280,7 @@ TEST_CASE("newest: a chosen entry that is gone fails the item as a whole") {
 }
 
 TEST_CASE("newest: a worker that goes on keeps to what an earlier one has chosen") {
-  StageRun stage;
-  REQUIRE(stage.in_data(k_run) == 0);
+  StageRun stage(k_run);
   DatasetItem& item = stage.add("run");
   item.newest = 1;
   item.exclude = {"log"};
@@ -303,8 +299,7 @@ TEST_CASE("newest: a worker that goes on keeps to what an earlier one has chosen
 }
 
 TEST_CASE("newest: a kept choice is read only whole") {
-  DatasetItem item;
-  item.source = "/p/r*/m";
+  DatasetItem item{.source = "/p/r*/m"};
   const DatasetSources group{
       {"/p/r1/m", "/p/r2/m"}, true, NewestChoice{{{"/p/r2/m", {}}, {"/p/r1/m", {}}}, 7, "/p/"}};
   const std::string text = text_of_choice(group);
@@ -322,8 +317,7 @@ TEST_CASE("newest: a kept choice is read only whole") {
 }
 
 TEST_CASE("the status says what newest= has chosen for each item, and how often to deliver") {
-  StageRun stage;
-  REQUIRE(stage.in_data("mkdir a b plain; touch a/1 $'b/2\\n3' plain/x") == 0);
+  StageRun stage("mkdir a b plain; touch a/1 $'b/2\\n3' plain/x");
   stage.add("a").newest = 1;
   stage.add("plain");
   stage.add("b").newest = 1;
@@ -340,11 +334,11 @@ TEST_CASE("the status says what newest= has chosen for each item, and how often 
 
 TEST_CASE("long choices are shortened, and still differ where anything does") {
   const auto chosen = [](const char* more) {
-    StageRun stage;
-    REQUIRE(stage.in_data("mkdir run few; touch few/1; cd run; for i in $(seq -w 200); do touch "
-                          "a-long-name-of-a-checkpoint-$i; done; touch -d 2020-01-01 "
-                          "a-long-name-of-a-checkpoint-100 " +
-                          std::string(more)) == 0);
+    StageRun stage(
+        "mkdir run few; touch few/1; cd run; for i in $(seq -w 200); do touch "
+        "a-long-name-of-a-checkpoint-$i; done; touch -d 2020-01-01 "
+        "a-long-name-of-a-checkpoint-100 " +
+        std::string(more));
     stage.add("run").newest = 199;
     stage.add("few").newest = 1;
     REQUIRE(stage.run() == 0);

@@ -5,24 +5,24 @@
 
 #include "common/os/wall_clock.hpp"
 #include "common/wire/node_report.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
 
 NodeReport full_report() {
-  NodeReport report;
-  report.job = 12;
-  report.restart = 1;
-  report.uid = 1000;
-  report.node = "n1";
-  report.node_index = 0;
-  report.node_count = 2;
-  report.state = "done";
-  report.outcome = "success";
-  report.cause = "why";
-  report.at = 1'700'000'100'000;
-  report.times = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  NodeReport report{.job = 12,
+                    .restart = 1,
+                    .uid = 1000,
+                    .node = "n1",
+                    .node_index = 0,
+                    .node_count = 2,
+                    .state = "done",
+                    .outcome = "success",
+                    .cause = "why",
+                    .at = 1'700'000'100'000,
+                    .times = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
   report.items.push_back({"done", true, false, "tar.gz", "/p/d\xc3\xa4ta.tar.gz", "/l/data", "note",
                           1, 2, 3, 4, 5, 6, 7, 8});
   report.outputs.push_back(
@@ -43,9 +43,7 @@ TEST_CASE("a report there and back, on one line") {
   const NodeReport report = full_report();
   const std::string json = encode_report(report);
   CHECK(json.find('\n') == std::string::npos);
-  const auto back = decode_report(json);
-  REQUIRE(back);
-  CHECK(*back == report);
+  CHECK(must(decode_report(json)) == report);
 }
 
 TEST_CASE("what is no report is a fault") {
@@ -76,10 +74,9 @@ TEST_CASE("the deliveries of a report are objects; a report of an earlier releas
   const std::size_t at = json.find(pushes);
   REQUIRE(at != std::string::npos);
   json.erase(at, pushes.size());
-  const auto earlier = decode_report(json);
-  REQUIRE(earlier);
-  CHECK(earlier->pushes.empty());
-  CHECK(earlier->pushes_in_all == 0);
+  const auto earlier = must(decode_report(json));
+  CHECK(earlier.pushes.empty());
+  CHECK(earlier.pushes_in_all == 0);
   for (const char* wrong : {"7", "[7]", "[{}]", R"({"a":{}})"})
     CHECK_FALSE(decode_report(std::string(json).insert(
         at, "\"pushes\":" + std::string(wrong) + ",\"pushes_in_all\":7,")));
@@ -92,20 +89,17 @@ TEST_CASE("a report of an earlier release does not say where its items' bytes ca
     REQUIRE(at != std::string::npos);
     json.erase(at, std::strlen(member));
   }
-  const auto earlier = decode_report(json);
-  REQUIRE(earlier);
-  CHECK(earlier->items[0].bytes_from_storage == 0);
-  CHECK(earlier->items[0].bytes_from_nodes == 0);
-  CHECK(earlier->items[0].files == 3);
+  const auto earlier = must(decode_report(json));
+  CHECK(earlier.items[0].bytes_from_storage == 0);
+  CHECK(earlier.items[0].bytes_from_nodes == 0);
+  CHECK(earlier.items[0].files == 3);
 }
 
 TEST_CASE("what came through others' hands is printable") {
   std::string json = encode_report(full_report());
   const std::string from = "\"note\":\"note\"";
   json.replace(json.find(from), from.size(), R"("note":"\u001b[2J\u0007")");
-  const auto report = decode_report(json);
-  REQUIRE(report);
-  CHECK(report->items[0].note == "\\x1b[2J\\x07");
+  CHECK(must(decode_report(json)).items[0].note == "\\x1b[2J\\x07");
 }
 
 TEST_CASE("claims of a worker: texts are short and printable, times within the job's") {
@@ -151,10 +145,9 @@ TEST_CASE("a report is never larger than its bound, and says what it leaves out"
   report.cause.assign(100'000, '\x02');
   const std::string json = encode_report(report);
   CHECK(json.size() <= k_max_report_bytes);
-  const auto back = decode_report(json);
-  REQUIRE(back);
-  CHECK(back->omitted > 0);
-  CHECK(back->omitted + back->items.size() + back->outputs.size() == 128);
+  const auto back = must(decode_report(json));
+  CHECK(back.omitted > 0);
+  CHECK(back.omitted + back.items.size() + back.outputs.size() == 128);
 }
 
 TEST_CASE("a report of forty ordinary items is whole") {

@@ -41,11 +41,10 @@ TEST_CASE("newest") {
   CHECK(dataset("/p/run:start,newest=1,optional").newest == 1);
   CHECK(dataset("/p/*.tar,newest=100000").newest == 100000);
   CHECK(dataset("/p/x.tar/,newest=2").newest == 2);
-  for (const char* wrong : {"0", "-1", "100001", "x", "1x", "99999999999999999999"}) {
-    INFO(wrong);
-    CHECK(has(dataset_fault(std::string("/p/run,newest=") + wrong),
-              "a number from 1 to 100,000 is needed"));
-  }
+  for (const char* wrong : {"0", "-1", "100001", "x", "1x", "99999999999999999999"})
+    CHECK_MESSAGE(has(dataset_fault(std::string("/p/run,newest=") + wrong),
+                      "a number from 1 to 100,000 is needed"),
+                  wrong);
   CHECK(has(dataset_fault("/p/run,newest"), "needs a value"));
   CHECK(has(dataset_fault("/p/run,newst=1"), "did you mean 'newest'?"));
   CHECK(has(dataset_fault("/p/run,b"), "strip=, newest=, include="));
@@ -143,15 +142,12 @@ TEST_CASE("a misspelt key or value: what was meant") {
   CHECK(
       has(output_fault("r:/t,when=sucess"), "when=sucess (did you mean 'success'?): only always"));
   CHECK_FALSE(has(output_fault("r:/t,when=later"), "did you mean"));
-  const auto venv = parse_venv_option("/v,moduel=gcc", k_place);
-  REQUIRE_FALSE(venv);
-  CHECK(has(venv.error().text(), "unknown key 'moduel' (did you mean 'module'?)\n"));
-  const auto shard = parse_venv_option("/v,shard", k_place);
-  REQUIRE_FALSE(shard);
-  CHECK(has(shard.error().text(), "unknown key 'shard' (did you mean 'shared'?)\n"));
-  const auto wait = parse_wait_option("nod");
-  REQUIRE_FALSE(wait);
-  CHECK(has(wait.error().text(), "'nod' (did you mean 'node'?): only all, node or none"));
+  const Error venv = must_fail(parse_venv_option("/v,moduel=gcc", k_place));
+  CHECK(has(venv.text(), "unknown key 'moduel' (did you mean 'module'?)\n"));
+  const Error shard = must_fail(parse_venv_option("/v,shard", k_place));
+  CHECK(has(shard.text(), "unknown key 'shard' (did you mean 'shared'?)\n"));
+  const Error wait = must_fail(parse_wait_option("nod"));
+  CHECK(has(wait.text(), "'nod' (did you mean 'node'?): only all, node or none"));
   CHECK(*parse_wait_option("none") == StageWait::none);
 }
 
@@ -184,9 +180,8 @@ TEST_CASE("the place of a fault is marked") {
   CHECK(lines(output_fault("results")) ==
         "  --stage-out=results\n"
         "                     ^");
-  const auto wait = parse_wait_option("some");
-  REQUIRE_FALSE(wait);
-  CHECK(lines(wait.error().text()) == "  --stage-wait=some\n               ^~~~");
+  const Error wait = must_fail(parse_wait_option("some"));
+  CHECK(lines(wait.text()) == "  --stage-wait=some\n               ^~~~");
 }
 
 TEST_CASE("stage-out") {
@@ -229,11 +224,10 @@ TEST_CASE("every") {
   CHECK(output("r:/t,every=30d").every_s == k_max_every_s);
   CHECK(output("r.tar:/t.tar,every=1h").every_s == 3600);  // a file that is an archive already
   for (const char* wrong : {"0", "0s", "31d", "2592001", "1w", "m", "-5", "1.5h", "1h30m", "soon",
-                            "5124095576030432h", "99999999999999999999"}) {
-    INFO(wrong);
-    CHECK(has(output_fault(std::string("r:/t,every=") + wrong),
-              "a time from 1 second to 30 days is needed, such as 900, 90s, 15m, 1h or 2d"));
-  }
+                            "5124095576030432h", "99999999999999999999"})
+    CHECK_MESSAGE(has(output_fault(std::string("r:/t,every=") + wrong),
+                      "a time from 1 second to 30 days is needed, such as 900, 90s, 15m, 1h or 2d"),
+                  wrong);
   CHECK(has(output_fault("r:/t,every"), "needs a value"));
   CHECK(has(output_fault("r:/t,evry=1h"), "unknown key 'evry' (did you mean 'every'?)\n"));
   CHECK(has(output_fault("r:/t,b"), "\nkeys: when=, every=, pack, optional; more"));
@@ -258,9 +252,7 @@ TEST_CASE("stage-venv") {
     return *item;
   };
   const auto fault = [](std::string_view text) {
-    const auto item = parse_venv_option(text, k_place);
-    REQUIRE_FALSE(item);
-    return item.error().text();
+    return must_fail(parse_venv_option(text, k_place)).text();
   };
   CHECK(venv("~/env") == VenvItem{"/home/alice/env", "env", "", {}, "", false, {}});
   const auto full = venv(
@@ -333,16 +325,15 @@ TEST_CASE("variables that nobody expands are refused, with what to write; \\$ is
   CHECK(dataset("/p/\\$x.tar").source == "/p/$x.tar");
   CHECK(dataset("/p/a$.tar").source == "/p/a$.tar");
   CHECK(dataset("/p/a,include=$x").include == std::vector<std::string>{"$x"});
-  const auto venv = parse_venv_option("/p/r.txt,python=$HOME/python", k_place);
-  REQUIRE_FALSE(venv);
-  CHECK(has(venv.error().text(), "$HOME is not expanded"));
+  const Error venv = must_fail(parse_venv_option("/p/r.txt,python=$HOME/python", k_place));
+  CHECK(has(venv.text(), "$HOME is not expanded"));
 }
 
 TEST_CASE("an output of the whole job directory: what to write") {
-  for (const char* source : {".", "./"}) {
-    CAPTURE(source);
-    CHECK(has(output_fault(std::string(source) + ":/p/out"), "write '*': --stage-out='*:/p/out'"));
-  }
+  for (const char* source : {".", "./"})
+    CHECK_MESSAGE(
+        has(output_fault(std::string(source) + ":/p/out"), "write '*': --stage-out='*:/p/out'"),
+        source);
   CHECK_FALSE(has(output_fault("../x:/p/out"), "write '*'"));
   CHECK_FALSE(has(output_fault("/:/p/out"), "write '*'"));
 }
@@ -376,23 +367,18 @@ TEST_CASE("addresses and other machines' paths are refused with the reason") {
 }
 
 TEST_CASE("in=memory is refused with shared, and for what results are delivered from") {
-  const auto item = parse_dataset_option("/p/data.tar,in=memory", k_place);
-  REQUIRE(item);
-  CHECK(item->storage == Storage::memory);
+  const auto item = must(parse_dataset_option("/p/data.tar,in=memory", k_place));
+  CHECK(item.storage == Storage::memory);
   CHECK(parse_dataset_option("/p/data.tar,in=disk,shared", k_place)->storage == Storage::disk);
-  const auto both = parse_dataset_option("/p/data.tar,shared,in=memory", k_place);
-  REQUIRE_FALSE(both);
-  CHECK(both.error().text().find("in=memory and shared exclude each other") != std::string::npos);
-  CHECK(both.error().text().find("  --stage-dataset=/p/data.tar,shared,in=memory\n") !=
-        std::string::npos);
+  const Error both = must_fail(parse_dataset_option("/p/data.tar,shared,in=memory", k_place));
+  CHECK(has(both.text(), "in=memory and shared exclude each other"));
+  CHECK(has(both.text(), "  --stage-dataset=/p/data.tar,shared,in=memory\n"));
   StageRequest request;
-  request.datasets.push_back(*item);
-  CHECK(encode_request(request).find(R"("in":"memory")") != std::string::npos);
+  request.datasets.push_back(item);
+  CHECK(has(encode_request(request), R"("in":"memory")"));
   request.outputs.push_back({"data/x", "/t"});
-  const auto refused = decode_request(encode_request(request));
-  REQUIRE_FALSE(refused);
-  CHECK(refused.error().text().find("no result can be delivered from $SLURM_TMPDIR/data/x") !=
-        std::string::npos);
+  const Error refused = must_fail(decode_request(encode_request(request)));
+  CHECK(has(refused.text(), "no result can be delivered from $SLURM_TMPDIR/data/x"));
   request.outputs.front().source = "data2";
   CHECK(decode_request(encode_request(request)));
 }

@@ -30,9 +30,7 @@ struct Placed {
   bool pack = false;
 
   Result<OutputTarget> operator()(const std::string& target) const {
-    OutputItem item;
-    item.target = target;
-    item.pack = pack;
+    OutputItem item{.target = target, .pack = pack};
     return place_output(item, order, source);
   }
   std::string path(const std::string& target) const {
@@ -111,8 +109,7 @@ TEST_CASE("packing: asked for, implied, named") {
 }
 
 TEST_CASE("one file that is an archive already is copied as it is") {
-  Placed placed;
-  placed.source = {Kind::file, {"model.zip"}};
+  Placed placed{.source = {Kind::file, {"model.zip"}}};
   CHECK(placed("/p/model.zip")->form == Form::named);
   placed.source = {Kind::file, {"model.bin"}};
   CHECK(placed("/p/model.zip")->form == Form::archive);

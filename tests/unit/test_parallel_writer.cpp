@@ -9,6 +9,7 @@
 
 #include "daemon/worker/write/tree_writer.hpp"
 #include "piece_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -34,8 +35,8 @@ std::string python_tar(const std::string& program) {
 // Times of directories only where they are said to be equal: those of which the archive does not
 // tell are "now", and GNU tar loses others to entries that come later.
 void check_like_tar(PieceRun& run, const std::string& times_of_directories = "") {
-  REQUIRE(run.shell("rm -rf ref && mkdir ref && tar -xf x.tar -C ref") == 0);
-  REQUIRE(run.build(run.scratch / "x.tar") == "");
+  run.prepare("rm -rf ref && mkdir ref && tar -xf x.tar -C ref");
+  REQUIRE(run.build("x.tar") == "");
   const std::string list =
       "find . -mindepth 1 ! -type d -printf '%P %y %m %T@ %l %n\\n' | sort; "
       "find . -mindepth 1 -type d -printf '%P %m " +
@@ -112,71 +113,68 @@ TEST_CASE("a name that comes again and again, in other writers' hands: the last 
 }
 
 TEST_CASE("names that change their kind between entries in flight") {
-  PieceRun run;
-  REQUIRE(run.shell(python_tar("K = tarfile\n"
-                               "for i in range(200):\n"
-                               "  n = 'n%d' % (i % 5)\n"
-                               "  put(n, b'file %d' % i)\n"
-                               "  put(n, None, K.SYMTYPE, 'nowhere')\n"
-                               "  put(n, None, K.DIRTYPE, '', 0o750)\n"
-                               "  if i < 195: put(n, b'again')\n"
-                               "  put('other/%d' % i, b'x' * 3000)\n"
-                               "for i in range(5): put('n%d/in/side' % i, b'in')")) == 0);
+  PieceRun run(
+      python_tar("K = tarfile\n"
+                 "for i in range(200):\n"
+                 "  n = 'n%d' % (i % 5)\n"
+                 "  put(n, b'file %d' % i)\n"
+                 "  put(n, None, K.SYMTYPE, 'nowhere')\n"
+                 "  put(n, None, K.DIRTYPE, '', 0o750)\n"
+                 "  if i < 195: put(n, b'again')\n"
+                 "  put('other/%d' % i, b'x' * 3000)\n"
+                 "for i in range(5): put('n%d/in/side' % i, b'in')"));
   check_like_tar(run);
 }
 
 TEST_CASE("hard links to names in flight, to links, and to names that are replaced later") {
-  PieceRun run;
-  REQUIRE(run.shell(python_tar(
-              "K = tarfile\n"
-              "for i in range(400):\n"
-              "  put('a/%d' % i, b'%d' % i * 100)\n"
-              "  put('b/%d' % i, None, K.LNKTYPE, 'a/%d' % i)\n"
-              "  if i % 3 == 0: put('c/%d' % i, None, K.LNKTYPE, 'b/%d' % i)\n"
-              "  if i % 50 == 0: put('a/%d' % i, b'new')\n"
-              "  if i % 70 == 0: put('b/%d' % i, b'newer')\n"
-              "put('s', None, K.SYMTYPE, 'a/1'); put('s2', None, K.LNKTYPE, 's')")) == 0);
+  PieceRun run(
+      python_tar("K = tarfile\n"
+                 "for i in range(400):\n"
+                 "  put('a/%d' % i, b'%d' % i * 100)\n"
+                 "  put('b/%d' % i, None, K.LNKTYPE, 'a/%d' % i)\n"
+                 "  if i % 3 == 0: put('c/%d' % i, None, K.LNKTYPE, 'b/%d' % i)\n"
+                 "  if i % 50 == 0: put('a/%d' % i, b'new')\n"
+                 "  if i % 70 == 0: put('b/%d' % i, b'newer')\n"
+                 "put('s', None, K.SYMTYPE, 'a/1'); put('s2', None, K.LNKTYPE, 's')"));
   check_like_tar(run);
 }
 
 TEST_CASE("thousands of directories, some of them read-only") {
-  PieceRun run;
-  REQUIRE(run.shell(python_tar("K = tarfile\n"
-                               "for i in range(1500):\n"
-                               "  put('d%d' % i, None, K.DIRTYPE, '', 0o555 if i % 2 else 0o750)\n"
-                               "  if i % 3: put('d%d/sub' % i, None, K.DIRTYPE, '', 0o555)\n"
-                               "  if i % 5: put('d%d/f' % i, b'x')\n"
-                               "  if i % 7 == 0: put('d%d/deep/er/f' % i, b'x'); put('d%d/deep/er' "
-                               "% i, None, K.DIRTYPE, '', 0o700); "
-                               "put('d%d/deep' % i, None, K.DIRTYPE, '', 0o700)")) == 0);
+  PieceRun run(
+      python_tar("K = tarfile\n"
+                 "for i in range(1500):\n"
+                 "  put('d%d' % i, None, K.DIRTYPE, '', 0o555 if i % 2 else 0o750)\n"
+                 "  if i % 3: put('d%d/sub' % i, None, K.DIRTYPE, '', 0o555)\n"
+                 "  if i % 5: put('d%d/f' % i, b'x')\n"
+                 "  if i % 7 == 0: put('d%d/deep/er/f' % i, b'x'); put('d%d/deep/er' "
+                 "% i, None, K.DIRTYPE, '', 0o700); "
+                 "put('d%d/deep' % i, None, K.DIRTYPE, '', 0o700)"));
   check_like_tar(run, "%T@");
   CHECK(run.shell("chmod -R u+w ref out*") == 0);
 }
 
 TEST_CASE("large files, sizes around the limits of batches and parts") {
-  PieceRun run;
-  REQUIRE(run.shell(python_tar("for i, n in enumerate([0, 1, 511, 512, 513, 262143, 262144, "
-                               "262145, 1048575, 1048576, 1048577, "
-                               "4194304, 4194305, 9000000]):\n"
-                               "  put('f%d' % i, bytes(bytearray((i * 7 + j) % 251 for j in "
-                               "range(1000))) * (n // 1000) + b'e' * (n % 1000))\n"
-                               "  put('g%d' % i, b'small')")) == 0);
+  PieceRun run(
+      python_tar("for i, n in enumerate([0, 1, 511, 512, 513, 262143, 262144, "
+                 "262145, 1048575, 1048576, 1048577, "
+                 "4194304, 4194305, 9000000]):\n"
+                 "  put('f%d' % i, bytes(bytearray((i * 7 + j) % 251 for j in "
+                 "range(1000))) * (n // 1000) + b'e' * (n % 1000))\n"
+                 "  put('g%d' % i, b'small')"));
   check_like_tar(run);
 }
 
 TEST_CASE("a fault in the middle ends all, names its entry, and leaves no thread") {
   const std::size_t before = threads_of_this_process();
-  PieceRun run;
-  REQUIRE(run.shell("mkdir outside; " +
-                    python_tar("for i in range(2000):\n"
-                               "  put('d%d/f%d' % (i % 9, i), b'x' * 2000)\n"
-                               "  if i == 1000: put('up', None, tarfile.SYMTYPE, '../outside')\n"
-                               "  if i == 1200: put('up/evil', b'evil')")) == 0);
-  const std::string fault = run.build(run.scratch / "x.tar");
+  PieceRun run("mkdir outside; " +
+               python_tar("for i in range(2000):\n"
+                          "  put('d%d/f%d' % (i % 9, i), b'x' * 2000)\n"
+                          "  if i == 1000: put('up', None, tarfile.SYMTYPE, '../outside')\n"
+                          "  if i == 1200: put('up/evil', b'evil')"));
+  const std::string fault = run.build("x.tar");
   INFO(fault);
-  CHECK(fault.find(
-            "x.tar: entry 'up/evil': is below a name that is a symbolic link in the archive") !=
-        std::string::npos);
+  CHECK(
+      has(fault, "x.tar: entry 'up/evil': is below a name that is a symbolic link in the archive"));
   CHECK(run.shell("test -z \"$(ls outside)\"") == 0);
   CHECK(threads_of_this_process() == before);
 }
@@ -217,23 +215,18 @@ TEST_CASE("data that writers fetch themselves") {
   }
   SUBCASE("more than told") {
     data.too_much = 333;
-    const Status status = add_all();
-    REQUIRE(!status);
-    CHECK(status.error().text().starts_with("is larger than the archive records"));
+    CHECK(must_fail(add_all()).text().starts_with("is larger than the archive records"));
     REQUIRE(bench.writer.failed_entry() != nullptr);
     CHECK(*bench.writer.failed_entry() == "d1/333");
   }
   SUBCASE("a library without memory") {
     data.no_memory = 333;
-    const Status status = add_all();
-    REQUIRE(!status);
-    CHECK(status.error().text().starts_with("the worker ran out of memory\nTell your site's"));
+    const Error status = must_fail(add_all());
+    CHECK(status.text().starts_with("the worker ran out of memory\nTell your site's"));
   }
   SUBCASE("stopped") {
     bench.stop = true;
-    const Status status = add_all();
-    REQUIRE(!status);
-    CHECK(is_stopped(status.error()));
+    CHECK(is_stopped(must_fail(add_all())));
   }
 }
 

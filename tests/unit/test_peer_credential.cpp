@@ -120,9 +120,7 @@ TEST_CASE("credentials of a real munged: only root's, for this user, and once") 
   const OpenCredential open = munge_opener(munged.socket());
 
   const std::string good = munged.sign("payload", ::geteuid());
-  const auto opened = open(good);
-  REQUIRE(opened);
-  CHECK(*opened == "payload");
+  CHECK(must(open(good)) == "payload");
   CHECK(has(open(good).error().what, "its credential was used before"));
   CHECK(open(munged.sign_as(k_other_uid, "payload", ::geteuid())).error().what ==
         "its credential is of uid 65534, not 0");
@@ -144,7 +142,6 @@ TEST_CASE("credentials of a real munged: only root's, for this user, and once") 
 
 TEST_CASE("without munged the log says what to look at") {
   const Scratch scratch;
-  const auto opened = munge_opener(scratch / "none")("MUNGE:x:");
-  REQUIRE_FALSE(opened);
-  CHECK(has(opened.error().what, "does the service munge run?"));
+  const Error opened = must_fail(munge_opener(scratch / "none")("MUNGE:x:"));
+  CHECK(has(opened.what, "does the service munge run?"));
 }

@@ -2,6 +2,7 @@
 
 #include "common/wire/peer_note.hpp"
 #include "hex.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -109,13 +110,12 @@ TEST_CASE("a relay note with a port, an address or a key that cannot be is refus
 TEST_CASE("peer note: there and back, and cut anywhere it is refused") {
   for (const PeerNote& note : {node_note(), job_note(), relay_note()}) {
     const std::string data = encode_peer_note(note);
-    const auto decoded = decode_peer_note(data);
-    REQUIRE(decoded);
-    CHECK(decoded->to == note.to);
-    CHECK(decoded->from == note.from);
-    CHECK(decoded->sequence == note.sequence);
-    CHECK(decoded->body.index() == note.body.index());
-    CHECK(encode_peer_note(*decoded) == data);
+    const auto decoded = must(decode_peer_note(data));
+    CHECK(decoded.to == note.to);
+    CHECK(decoded.from == note.from);
+    CHECK(decoded.sequence == note.sequence);
+    CHECK(decoded.body.index() == note.body.index());
+    CHECK(encode_peer_note(decoded) == data);
     for (std::size_t length = 0; length < data.size(); ++length) {
       CHECK_FALSE(decode_peer_note(std::string_view(data).substr(0, length)));
     }
@@ -127,10 +127,9 @@ TEST_CASE("peer note: there and back, and cut anywhere it is refused") {
 TEST_CASE(
     "peer note: what was chosen is left out where it is empty, and there and back otherwise") {
   const std::string data = encode_peer_note(choice_note());
-  const auto decoded = decode_peer_note(data);
-  REQUIRE(decoded);
-  CHECK(std::get<NodeNote>(decoded->body).chosen == "start: e3.pt");
-  CHECK(encode_peer_note(*decoded) == data);
+  const auto decoded = must(decode_peer_note(data));
+  CHECK(std::get<NodeNote>(decoded.body).chosen == "start: e3.pt");
+  CHECK(encode_peer_note(decoded) == data);
   CHECK_FALSE(decode_peer_note(data + "x"));
   CHECK_FALSE(decode_peer_note(std::string_view(data).substr(0, data.size() - 1)));
   PeerNote wordy = choice_note();
@@ -155,14 +154,11 @@ TEST_CASE("peer note: the cause of a failure is at the end, and nothing where th
 TEST_CASE("peer note: a status that is not known stays so") {
   PeerNote note = job_note();
   std::get<JobNote>(note.body).status.reset();
-  const auto decoded = decode_peer_note(encode_peer_note(note));
-  REQUIRE(decoded);
-  CHECK_FALSE(std::get<JobNote>(decoded->body).status);
+  CHECK_FALSE(std::get<JobNote>(must(decode_peer_note(encode_peer_note(note))).body).status);
 }
 
 TEST_CASE("peer note: another version, unknown kinds and values are refused") {
-  CHECK(decode_peer_note(altered(node_note(), 0, "\x02")).error().what.find("version 2") !=
-        std::string::npos);
+  CHECK(has(decode_peer_note(altered(node_note(), 0, "\x02")).error().what, "version 2"));
   for (const char kind : {'\0', '\x03', '\xff'}) {
     CHECK_FALSE(decode_peer_note(altered(node_note(), 1, std::string(1, kind))));
   }
@@ -190,4 +186,54 @@ TEST_CASE("peer note: hostile counts and lengths are refused") {
   PeerNote huge = node_note();
   huge.from.assign(k_max_note_bytes, 'x');
   CHECK(decode_peer_note(encode_peer_note(huge)).error().what == "a note that is too long");
+}
+
+namespace {
+
+std::vector<PeerMessage> one_peer_message_of_each() {
+  return {PeerSettings{6825, 5, 1024, {"n1=10.0.0.1", "n2=fd00::2"}},
+          PeerDeliver{1ULL << 40, "n2", std::string("MUNGE:\0\xff", 8)},
+          PeerListening{"port 6825: Address already in use"},
+          PeerDelivered{7, ""},
+          PeerReceived{std::string("\x01\0", 2)},
+          PeerDropped{"10.0.0.9", "why"}};
+}
+
+}  // namespace
+
+TEST_CASE("the encoding of the peer channel does not change") {
+  CHECK(hex(encode_peer_message(PeerSettings{6825, 5, 1024, {"a=b"}})) ==
+        "01a91a00000500000000040000"
+        "0100000003000000613d62");
+  CHECK(hex(encode_peer_message(PeerDeliver{258, "n2", "M:"})) ==
+        "020201000000000000020000006e32020000004d3a");
+  CHECK(hex(encode_peer_message(PeerListening{})) == "0300000000");
+  CHECK(hex(encode_peer_message(PeerDelivered{1, "x"})) == "0401000000000000000100000078");
+  CHECK(hex(encode_peer_message(PeerReceived{"ab", "c"})) == "050200000061620100000063");
+  CHECK(hex(encode_peer_message(PeerDropped{"a", "w"})) == "0601000000610100000077");
+}
+
+TEST_CASE("peer channel: every kind there and back, and cut anywhere it is refused") {
+  for (const PeerMessage& message : one_peer_message_of_each()) {
+    const std::string packet = encode_peer_message(message);
+    const auto decoded = must(decode_peer_message(packet));
+    CHECK(decoded.index() == message.index());
+    CHECK(encode_peer_message(decoded) == packet);
+    for (std::size_t length = 0; length < packet.size(); ++length) {
+      CHECK_FALSE(decode_peer_message(std::string_view(packet).substr(0, length)));
+    }
+    CHECK_FALSE(decode_peer_message(packet + "x"));
+  }
+}
+
+TEST_CASE("peer channel: unknown kinds and hostile counts are refused") {
+  CHECK_FALSE(decode_peer_message(std::string("\0", 1)));
+  CHECK_FALSE(decode_peer_message("\x07"));
+  CHECK_FALSE(decode_peer_message("\xff"));
+  std::string settings = encode_peer_message(PeerSettings{1, 1, 1, {}});
+  settings.replace(settings.size() - 4, 4, "\xff\xff\xff\xff");  // four billion addresses
+  CHECK_FALSE(decode_peer_message(settings));
+  CHECK_FALSE(
+      decode_peer_message("\x05\xff\xff\xff\xff"
+                          "abc"));
 }

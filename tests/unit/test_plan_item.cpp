@@ -31,8 +31,7 @@ struct Plan {
             0);
   }
   [[nodiscard]] PlanItem of(const std::string& name) const {
-    DatasetItem item;
-    item.source = scratch / name;
+    DatasetItem item{.source = scratch / name};
     return plan_dataset(item, 4);
   }
 };
@@ -76,21 +75,17 @@ TEST_CASE("plan: each kind of archive is told, counted and read as staging would
 
 TEST_CASE("plan: what is shared is told") {
   const Plan plan;
-  DatasetItem item;
-  item.source = plan.scratch / "data.bin";
+  DatasetItem item{.source = plan.scratch / "data.bin"};
   CHECK_FALSE(plan_dataset(item, 4).is_shared);
   item.shared = true;
   CHECK(plan_dataset(item, 4).is_shared);
-  VenvItem venv;
-  venv.source = item.source;
-  venv.shared = true;
+  VenvItem venv{.source = item.source, .shared = true};
   CHECK(plan_venv(venv, 4).is_shared);
 }
 
 TEST_CASE("plan: a directory of many files should be packed, and costs each job a look if shared") {
   const Plan plan;
-  DatasetItem item;
-  item.source = plan.scratch / "tree";
+  DatasetItem item{.source = plan.scratch / "tree"};
   CHECK(plan_dataset(item, 4).walk_seconds < 0);
   item.shared = true;
   const PlanItem tree = plan_dataset(item, 4);
@@ -141,9 +136,7 @@ TEST_CASE("plan: links that lead out of a directory") {
   CHECK(kept.advice[0] ==
         "no byte of data is in it: 4 links lead out of it, such as d/in -> "
         "../../blobs/in (links=follow takes what they point to)");
-  DatasetItem item;
-  item.source = plan.scratch / "snap";
-  item.links = Links::follow;
+  DatasetItem item{.source = plan.scratch / "snap", .links = Links::follow};
   const PlanItem followed = plan_dataset(item, 4);
   CHECK(followed.bytes.value == 5000 + 7000 + 5000);
   CHECK(followed.files.value == 6);
@@ -193,9 +186,7 @@ TEST_CASE("plan: what newest= would choose now is told and counted, and nothing 
   plan.shell(
       "mkdir run; cd run; for i in 1 2 3; do mkdir d$i; head -c 5000 /dev/zero > d$i/x; head -c "
       "1000 /dev/zero > c$i.pt; touch -d 2024-01-0$i d$i c$i.pt; done; ln -s c1.pt latest");
-  DatasetItem item;
-  item.source = plan.scratch / "run";
-  item.newest = 2;
+  DatasetItem item{.source = plan.scratch / "run", .newest = 2};
   SUBCASE("of a directory") {
     const PlanItem all = plan_dataset(item, 4);
     CHECK(all.fault == "");
@@ -285,15 +276,12 @@ TEST_CASE("plan shows how an environment is made and where results go") {
 
 TEST_CASE("plan: root decodes nobody's archive") {
   const Plan tree;
-  PlanArguments arguments;
-  arguments.texts.datasets = {tree.scratch / "data.bin"};
+  PlanArguments arguments{.texts = {.datasets = {tree.scratch / "data.bin"}}};
   CHECK(plan(arguments) == (::geteuid() == 0 ? k_fault : 0));
 }
 
 TEST_CASE("plan: the site's rate is the least that reading takes") {
-  PlanItem plan;
-  plan.source_bytes = {90ULL << 20, Surety::exact};
-  plan.seconds = 0.4;
+  PlanItem plan{.source_bytes = {90ULL << 20, Surety::exact}, .seconds = 0.4};
   keep_to_rate(0, plan);
   CHECK(plan.seconds == 0.4);
   keep_to_rate(1ULL << 20, plan);

@@ -10,6 +10,7 @@
 #include "daemon/worker/share/identify.hpp"
 #include "fake_daemon.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -31,9 +32,7 @@ struct Node {
     StageRequest request;
     REQUIRE(add_dataset(request, (scratch / "other.bin") + ":other"));
     REQUIRE(add_dataset(request, (scratch / "data.bin") + keys));
-    const auto encoded = request_text(request);
-    REQUIRE(encoded);
-    return *encoded;
+    return must(request_text(request));
   }
 
   // The name under which a node of these settings has it.
@@ -43,9 +42,8 @@ struct Node {
     order.cache = "/elsewhere";
     order.extract = extract;
     order.cache_min_age_s = 0;
-    const auto request = decode_request(text());
-    REQUIRE(request);
-    const auto found = identities_of(order, *request);
+    const auto request = must(decode_request(text()));
+    const auto found = identities_of(order, request);
     REQUIRE(found.size() == 2);
     CHECK(found[0].key.empty());
     CHECK(found[0].why_not.empty());
@@ -54,9 +52,7 @@ struct Node {
   }
 
   void keep(const std::string& name, std::uint32_t job) {
-    CacheRow row;
-    row.name = name;
-    row.job = job;
+    CacheRow row{.name = name, .job = job};
     rows.push_back(row);
   }
 
@@ -105,8 +101,7 @@ TEST_CASE("plan: a shared item that is on this node, and one that is not") {
 
 TEST_CASE("plan: the settings of this node's daemon are in the key of a shared item") {
   Node node;
-  ExtractRules extract;
-  extract.special = Special::keep;
+  ExtractRules extract{.special = Special::keep};
   node.keep(node.name(extract), 7);
   CHECK(node.find().kept == KeptHere::miss);
   node.settings += "[extract]\nspecial = \"keep\"\n";

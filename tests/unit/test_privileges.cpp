@@ -13,9 +13,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }  // namespace
 
 TEST_CASE("a process with any right beyond its user's is refused") {
-  OrderHead order;
-  order.uid = 1000;
-  order.gid = 100;
+  OrderHead order{.uid = 1000, .gid = 100};
   const std::string good =
       "Name:\tw\nUid:\t1000\t1000\t1000\t1000\nGid:\t100\t100\t100\t100\nGroups:\t0 100 \n"
       "CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"

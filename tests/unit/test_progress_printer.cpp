@@ -10,15 +10,13 @@ using namespace nodestage;
 namespace {
 
 Progress staging(std::uint64_t read, std::uint64_t total, std::uint64_t elapsed_ms) {
-  Progress progress;
-  progress.phase = ProgressPhase::staging;
-  progress.items = 1;
-  progress.bytes_read = read;
-  progress.bytes_total = total;
-  progress.files = 12345;
-  progress.elapsed_ms = elapsed_ms;
-  progress.current = "data.tar.gz";
-  return progress;
+  return {.phase = ProgressPhase::staging,
+          .items = 1,
+          .bytes_read = read,
+          .bytes_total = total,
+          .files = 12345,
+          .elapsed_ms = elapsed_ms,
+          .current = "data.tar.gz"};
 }
 
 }  // namespace
@@ -78,8 +76,7 @@ TEST_CASE("progress: several items are counted") {
 
 TEST_CASE("progress: the queue and the start") {
   ProgressPrinter printer;
-  Progress progress;
-  progress.phase = ProgressPhase::queued;
+  Progress progress{.phase = ProgressPhase::queued};
   CHECK(printer.line(progress) == "waiting for its turn to stage on this node");
   progress.jobs_ahead = 1;
   CHECK(printer.line(progress) == "waiting for another job that stages on this node");
@@ -131,9 +128,8 @@ TEST_CASE("progress: a narrow terminal loses what matters less, and the percenta
 
 TEST_CASE("progress: a narrow terminal keeps both ends of what has no figures") {
   ProgressPrinter printer;
-  Progress progress;
-  progress.phase = ProgressPhase::others;
-  progress.others = "1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)";
+  Progress progress{.phase = ProgressPhase::others,
+                    .others = "1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)"};
   CHECK(printer.parts(progress).within("nodestage: n1: ", 40) ==
         shortened("nodestage: n1: ready here; " + progress.others, 40));
 }
@@ -152,8 +148,7 @@ TEST_CASE("progress: the lines of a log become fewer as it lasts") {
 
 TEST_CASE("progress: the nodes that are not ready are named") {
   ProgressPrinter printer;
-  Progress progress;
-  progress.phase = ProgressPhase::others;
+  Progress progress{.phase = ProgressPhase::others};
   CHECK(printer.line(progress) == "ready here; waiting for the job's other nodes");
   progress.others = "1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)";
   CHECK(printer.line(progress) == "ready here; 1 of 3 nodes is not ready: n3 (34% of 4.0 GiB)");
@@ -165,10 +160,8 @@ TEST_CASE("progress: the nodes that are not ready are named") {
 
 TEST_CASE("progress: of an environment that is built, what its installer says") {
   ProgressPrinter printer;
-  Progress progress;
-  progress.phase = ProgressPhase::staging;
-  progress.items = 1;
-  progress.current = "requirements.txt: Collecting numpy";
+  Progress progress{
+      .phase = ProgressPhase::staging, .items = 1, .current = "requirements.txt: Collecting numpy"};
   CHECK(printer.line(progress) == "requirements.txt: Collecting numpy");
 }
 

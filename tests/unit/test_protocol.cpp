@@ -1,14 +1,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "common/wire/daemon_about.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/worker_order.hpp"
 #include "hex.hpp"
 #include "messages.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -82,10 +83,9 @@ TEST_CASE("a request, a part of an answer, and the last of it") {
 TEST_CASE("each kind of message is decoded as it was encoded") {
   for (const Message& message : one_of_each()) {
     const std::string packet = encode_message(message);
-    const auto decoded = decode_message(packet);
-    REQUIRE(decoded);
-    CHECK(decoded->index() == message.index());
-    CHECK(encode_message(*decoded) == packet);
+    const auto decoded = must(decode_message(packet));
+    CHECK(decoded.index() == message.index());
+    CHECK(encode_message(decoded) == packet);
   }
 }
 
@@ -100,8 +100,7 @@ TEST_CASE("a packet cut anywhere, or with a byte more, is refused") {
 }
 
 TEST_CASE("another version and unknown kinds are refused") {
-  CHECK(decode_message(std::string("\x02\x10", 2)).error().what.find("version 2") !=
-        std::string::npos);
+  CHECK(has(decode_message(std::string("\x02\x10", 2)).error().what, "version 2"));
   CHECK_FALSE(decode_message(std::string("\x01\x00", 2)));
   CHECK_FALSE(decode_message(std::string("\x01\xff", 2)));
 }
@@ -144,9 +143,8 @@ TEST_CASE("a worker's order is decoded as it was encoded") {
   order.push_items = 1ULL << 63;
   order.push_names = {"a", "b\xff"};
   order.staged_ns = {1'800'000'000'123'456'789, 0};
-  const auto decoded = decode_order(encode_order(order));
-  REQUIRE(decoded);
-  const auto* push = std::get_if<PushOrder>(&*decoded);
+  const auto decoded = must(decode_order(encode_order(order)));
+  const auto* push = std::get_if<PushOrder>(&decoded);
   REQUIRE(push != nullptr);
   CHECK(push->user == order.user);
   CHECK(push->job_name == order.job_name);
@@ -159,9 +157,7 @@ TEST_CASE("a worker's order is decoded as it was encoded") {
   CHECK(push->push_items == order.push_items);
   CHECK(push->push_names == order.push_names);
   CHECK(push->staged_ns == order.staged_ns);
-  const auto stage_out = decode_stage_out(encode_order(order));
-  REQUIRE(stage_out);
-  CHECK(stage_out->delivered == order.delivered);
+  CHECK(must(decode_stage_out(encode_order(order))).delivered == order.delivered);
   for (const char* text : {"{}", "nonsense", "[]", R"({"task":1})"}) {
     CAPTURE(text);
     CHECK_FALSE(decode_order(text));
@@ -238,12 +234,8 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
     nlohmann::json golden;
     std::istringstream words(head + fields[task]);
     for (std::string name; words >> name;) golden[name] = whole.at(name);
-    const auto order = decode_order(whole.dump());
-    REQUIRE(order);
-    CHECK(encode_order(*order) == golden.dump());
-    const auto again = decode_order(golden.dump());
-    REQUIRE(again);
-    CHECK(encode_order(*again) == golden.dump());
+    CHECK(encode_order(must(decode_order(whole.dump()))) == golden.dump());
+    CHECK(encode_order(must(decode_order(golden.dump()))) == golden.dump());
   }
 }
 
@@ -257,10 +249,9 @@ TEST_CASE("a worker's order lacks what the daemon of an earlier release did not 
     REQUIRE(name != std::string::npos);
     return std::string(text).erase(name, text.find(',', name) + 1 - name);
   };
-  const auto earlier = decode_order(without("extract_special"));
-  REQUIRE(earlier);
-  CHECK(std::get<StageOrder>(*earlier).extract.special == Special::skip);
-  CHECK(head_of(*earlier).job == 7);
+  const auto earlier = must(decode_order(without("extract_special")));
+  CHECK(std::get<StageOrder>(earlier).extract.special == Special::skip);
+  CHECK(head_of(earlier).job == 7);
   // Nor did it know of what is shared for all readers.
   order.shared.push_back({0, ShareRole::link, "ab", "/c", "", true});
   const auto for_one =
@@ -270,11 +261,9 @@ TEST_CASE("a worker's order lacks what the daemon of an earlier release did not 
                        .dump());
   REQUIRE(for_one);
   CHECK_FALSE(std::get<StageOrder>(*for_one).shared.at(0).for_readers);
-  CHECK(head_of(*earlier).directory == order.directory);
-  for (const char* field : {"task", "job", "restart", "gid", "directory"}) {
-    CAPTURE(field);
-    CHECK_FALSE(decode_order(without(field)));
-  }
+  CHECK(head_of(earlier).directory == order.directory);
+  for (const char* field : {"task", "job", "restart", "gid", "directory"})
+    CHECK_FALSE_MESSAGE(decode_order(without(field)), field);
 }
 
 TEST_CASE("a number that its field cannot hold makes a worker's order unreadable") {
@@ -285,15 +274,40 @@ TEST_CASE("a number that its field cannot hold makes a worker's order unreadable
     return text.replace(value, text.find_first_of(",}", value) - value, number);
   };
   REQUIRE(decode_order(with("job", "4294967295")));
-  for (const char* number :
-       {"4294967296", "-1", "1.5", "1e40", "11111111111111111111111", "true"}) {
-    CAPTURE(number);
-    CHECK_FALSE(decode_order(with("job", number)));
-  }
+  for (const char* number : {"4294967296", "-1", "1.5", "1e40", "11111111111111111111111", "true"})
+    CHECK_FALSE_MESSAGE(decode_order(with("job", number)), number);
   CHECK_FALSE(decode_order(with("task", "1e40")));
   CHECK(decode_order(with("task", "13")));
   for (const char* number : {"14", "-1", "4294967296"})
     CHECK_FALSE(decode_order(with("task", number)));
   CHECK_FALSE(decode_order(with("extract_special", "2")));
   CHECK_FALSE(decode_order(with("leave_free_bytes", "-1")));
+}
+
+TEST_CASE("the encoding of what a daemon tells about itself does not change") {
+  const DaemonAbout about{"0.1.0",
+                          "/localscratch",
+                          1 << 30,
+                          600,
+                          "memory, pids",
+                          true,
+                          {SandboxState::Kind::fault, "seccomp: not permitted"},
+                          true,
+                          60,
+                          {CredentialState::Kind::holds, "MUNGE"}};
+  const std::string text =
+      "version=0.1.0\ntmpdir=/localscratch\nleave_free=1073741824\nepilog_wait=600\n"
+      "no_cgroups=memory, pids\ncgroups_in_unit=1\nsandbox=fault: seccomp: not "
+      "permitted\nsandbox_required=1\nleast_interval=60\ncredentials=holds: MUNGE\n";
+  CHECK(encode_about(about) == text);
+  CHECK(decode_about(text) == about);
+}
+
+TEST_CASE("about: what is not known or not whole is passed over") {
+  const DaemonAbout about = decode_about("later=1\n\nversion=2=3\nleave_free=x\ntmpdir");
+  CHECK(about == DaemonAbout{"2=3", "", 0, 0, "", false, {}, false, 0, {}});
+  CHECK(decode_about("sandbox=holds\n").sandbox.kind == SandboxState::Kind::holds);
+  CHECK(decode_about("sandbox=\n").sandbox == SandboxState{});
+  CHECK(decode_about("sandbox=holds out\n").sandbox == SandboxState{});
+  CHECK(decode_about("") == DaemonAbout{});
 }

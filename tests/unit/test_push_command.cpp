@@ -8,13 +8,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/base/private_directory.hpp"
-#include "cli/base/worker_child.hpp"
+#include "cli/process/worker_child.hpp"
 #include "cli/push/push.hpp"
 #include "cli/run/run.hpp"
+#include "cli/run_dirs/private_directory.hpp"
 #include "common/os/file.hpp"
 #include "fake_daemon.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 namespace fs = std::filesystem;
 using namespace nodestage;
@@ -25,15 +26,11 @@ constexpr int k_wrong = 2;
 
 // What a worker reports at once.
 WorkerStatus outputs(WorkerPhase phase, std::vector<ItemRecord> items) {
-  WorkerStatus status;
-  status.phase = phase;
-  status.items = std::move(items);
-  return status;
+  return {.phase = phase, .items = std::move(items)};
 }
 
 ItemRecord output(ItemState state, const char* note = "") {
-  ItemRecord item{};
-  item.state = static_cast<std::uint32_t>(state);
+  ItemRecord item{.state = static_cast<std::uint32_t>(state)};
   set_field(item.source, "results");
   set_field(item.destination, "/t");
   set_field(item.note, note);
@@ -69,20 +66,18 @@ class FakeRun {
   // Workers report this from now on. Their orders are in `order`.
   void be(const WorkerStatus& status) {
     const auto file = open_at(AT_FDCWD, scratch_ / "status", O_RDWR | O_CREAT | O_TRUNC, 0600);
-    StatusHeader header{};
-    header.magic = k_status_magic;
-    header.phase = static_cast<std::uint32_t>(status.phase);
-    header.items = static_cast<std::uint32_t>(status.items.size());
+    StatusHeader header{.magic = k_status_magic,
+                        .phase = static_cast<std::uint32_t>(status.phase),
+                        .items = static_cast<std::uint32_t>(status.items.size())};
     REQUIRE(write_status_header(file->get(), header));
     for (std::size_t i = 0; i < status.items.size(); ++i)
       REQUIRE(write_status_item(file->get(), i, status.items[i]));
     script("cat <&3 >" + scratch_ / "order" + "\ncat " + scratch_ / "status" + " >&5\n");
   }
   [[nodiscard]] PushOrder order() const {
-    const auto order = decode_order(*read_file(AT_FDCWD, scratch_ / "order", 1 << 20));
-    REQUIRE(order);
-    REQUIRE(task_of(*order) == WorkerTask::push);
-    return std::get<PushOrder>(*order);
+    const auto order = must(decode_order(*read_file(AT_FDCWD, scratch_ / "order", 1 << 20)));
+    REQUIRE(task_of(order) == WorkerTask::push);
+    return std::get<PushOrder>(order);
   }
 
   [[nodiscard]] PushDirectory& place() { return *place_; }
@@ -242,18 +237,16 @@ TEST_CASE("push in `run`: without waiting, it goes on behind the caller") {
 
 TEST_CASE("push in `run`: one at a time, until the worker has exited") {
   FakeRun run;
-  auto turn = run.place().take_turn();
+  auto turn = must(run.place().take_turn());
   REQUIRE(turn);
-  REQUIRE(*turn);
   const auto other = PushDirectory::open(run.place().path());
   REQUIRE(other);
   CHECK(other->order().directory == run.place().order().directory);
   CHECK_FALSE(*other->take_turn());
   run.script("exec sleep 1000\n");
-  auto worker = run.place().start(std::move(**turn), run.place().order(), run.job());
-  REQUIRE(worker);
+  auto worker = must(run.place().start(std::move(*turn), run.place().order(), run.job()));
   CHECK_FALSE(*other->take_turn());
-  worker->kill();
+  worker.kill();
   CHECK(*other->take_turn());
 }
 
@@ -263,16 +256,14 @@ TEST_CASE(
   auto turn = run.place().take_turn();
   REQUIRE(*turn);
   run.script("exec sleep 1000\n");
-  auto worker = run.place().start(std::move(**turn), run.place().order(), run.job());
-  REQUIRE(worker);
+  auto worker = must(run.place().start(std::move(**turn), run.place().order(), run.job()));
   CHECK_FALSE(run.place().is_closed());
   REQUIRE(run.place().close());
   CHECK(run.place().is_closed());
-  auto signals = Signals::open();
-  REQUIRE(signals);
+  auto signals = must(Signals::open());
   TaskVoice voice(Speech::silent, 2, false, "n", std::chrono::seconds(10));
   const auto stop =
-      watch_worker(*worker, *signals, voice, [&run] { return run.place().is_closed(); });
+      watch_worker(worker, signals, voice, [&run] { return run.place().is_closed(); });
   REQUIRE(stop);
   CHECK(stop->signal == 0);
   CHECK(*run.place().take_turn());
@@ -287,8 +278,7 @@ TEST_CASE("push in `run`: its directory is the caller's alone, and goes with the
     struct stat info {};
     REQUIRE(::stat(path.c_str(), &info) == 0);
     CHECK((info.st_mode & 07777) == 0700);
-    const auto opened = PushDirectory::open(path);
-    REQUIRE(opened);
+    const auto opened = must(PushDirectory::open(path));
     CHECK(fs::exists(path));  // opened only
   }
   CHECK_FALSE(fs::exists(path));
@@ -338,7 +328,7 @@ TEST_CASE("timed pushes: a failure is said once, until one has succeeded") {
   REQUIRE(push_once());
   REQUIRE(push_once());
   REQUIRE(said.size() == 1);
-  CHECK(said[0].find("results -> /t: not delivered: Disk quota exceeded") != std::string::npos);
+  CHECK(has(said[0], "results -> /t: not delivered: Disk quota exceeded"));
   run.script("exit 3\n");
   REQUIRE(push_once());
   CHECK(said.size() == 1);

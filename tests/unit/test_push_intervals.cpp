@@ -98,8 +98,7 @@ TEST_CASE("a restarted daemon goes on with the intervals, and with a job that ha
 }
 
 TEST_CASE("nodes and jobs take turns within the interval, and none is late") {
-  Begin begin;
-  begin.node_count = 4;
+  Begin begin{.node_count = 4};
   std::chrono::milliseconds last{-1};
   for (std::uint32_t i = 0; i < 4; ++i) {
     begin.node_index = i;

@@ -102,9 +102,8 @@ TEST_CASE("a notice about a failed push is taken back when the job's end deliver
   site.workers.finish(WorkerTask::push, WorkerPhase::failed, "the quota is full");
   CHECK(site.notice() != "");
   site.end(k_push_job);
-  REQUIRE(site.workers.say(WorkerTask::stage_out, k_push_job, WorkerPhase::done,
-                           {output("a", ItemState::done)}));
-  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  site.workers.finish(WorkerTask::stage_out, k_push_job, WorkerPhase::done,
+                      {output("a", ItemState::done)});
   CHECK(site.notice().find("are delivered now") != std::string::npos);
 }
 
@@ -182,11 +181,8 @@ TEST_CASE("an epilog that can wait no longer for a push in the site's directory 
   REQUIRE(::chown(directory.c_str(), JobSite::user(), JobSite::group()) == 0);
   REQUIRE(::chmod(directory.c_str(), 0700) == 0);
   site.pass(1s);
-  REQUIRE(site.workers.say(WorkerTask::stage, k_push_job, WorkerPhase::done, {}));
-  REQUIRE(site.workers.end(WorkerTask::stage));
-  Wait wait;
-  wait.job = k_push_job;
-  wait.goes_on = k_runs;
+  site.workers.finish(WorkerTask::stage, k_push_job, WorkerPhase::done, {});
+  Wait wait{.job = k_push_job, .goes_on = k_runs};
   site.jobs->wait(wait, site.reply);
   // The tree cannot be moved, as if it were a mount.
   std::ofstream(site.scratch / ".nodestage/hold/7.0");
@@ -229,9 +225,7 @@ TEST_CASE("an answer about many outputs with long notes fits into a message") {
   std::vector<ItemRecord> items;
   for (std::size_t i = 0; i < k_max_request_items; ++i)
     items.push_back(output(text.c_str(), ItemState::failed, 0, text.c_str()));
-  WorkerStatus status;
-  status.phase = WorkerPhase::failed;
-  status.items = items;
+  WorkerStatus status{.phase = WorkerPhase::failed, .items = items};
   const Message answer = answer_to({}, status, {});
   REQUIRE(std::holds_alternative<Failed>(answer));
   CHECK(encode_message(answer).size() < k_max_message_bytes);

@@ -11,6 +11,7 @@
 #include "common/wire/status_file.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -30,30 +31,26 @@ struct SharesSite {
 
   SharesSite() { config.stageout.max_rate_bytes = k_rate; }
   void join(std::uint32_t job, uid_t uid, WorkerTask task = WorkerTask::stage_out) {
-    const auto file = shares.join({job, 0}, task, uid);
-    REQUIRE(file);
+    const auto file = must(shares.join({job, 0}, task, uid));
   }
   // As the worker's status file says it.
   void move(std::uint32_t job, std::uint64_t bytes, std::uint64_t from_nodes = 0,
             WorkerTask task = WorkerTask::stage_out) const {
-    const auto status = files.new_status({job, 0}, task);
-    REQUIRE(status);
-    StatusHeader header{};
-    header.magic = k_status_magic;
-    header.phase = static_cast<std::uint32_t>(WorkerPhase::working);
-    header.items = 1;
+    const auto status = must(files.new_status({job, 0}, task));
+    StatusHeader header{.magic = k_status_magic,
+                        .phase = static_cast<std::uint32_t>(WorkerPhase::working),
+                        .items = 1};
     ItemRecord item{};
     item.bytes_read = item.bytes_written = bytes;
     item.bytes_from_nodes = from_nodes;
-    REQUIRE(write_status_item(status->get(), 0, item));
-    REQUIRE(write_status_header(status->get(), header));
+    REQUIRE(write_status_item(status.get(), 0, item));
+    REQUIRE(write_status_header(status.get(), header));
   }
   // A worker reads it so.
   [[nodiscard]] std::uint64_t share(std::uint32_t job, RateKind kind = RateKind::deliver) const {
-    const auto file = files.rate_file({job, 0}, kind);
+    const auto file = must(files.rate_file({job, 0}, kind));
     std::uint64_t rate = 0;
-    REQUIRE(file);
-    REQUIRE(::pread(file->get(), &rate, sizeof rate, 0) == sizeof rate);
+    REQUIRE(::pread(file.get(), &rate, sizeof rate, 0) == sizeof rate);
     return rate;
   }
   void pass(std::chrono::seconds time) {
@@ -131,9 +128,7 @@ TEST_CASE(
   CHECK(site.share(2, RateKind::read) == 500);
   site.shares.leave({1, 0}, WorkerTask::relay);
   CHECK(site.share(2, RateKind::read) == 1000);
-  const auto none = site.shares.join({3, 0}, WorkerTask::identify, k_victim);
-  REQUIRE(none);
-  CHECK_FALSE(*none);
+  CHECK_FALSE(must(site.shares.join({3, 0}, WorkerTask::identify, k_victim)));
 }
 
 TEST_CASE("what comes from other nodes takes nothing of the rate for reading") {

@@ -7,6 +7,7 @@
 
 #include "daemon/worker/read/read_ahead.hpp"
 #include "decode_run.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -14,9 +15,8 @@ namespace {
 
 struct Reading {
   explicit Reading(const std::string& path, int rate_fd = -1) : rate(rate_fd), meter(rate, stop) {
-    auto opened = Source::open(path, meter);
-    REQUIRE(opened);
-    source.emplace(std::move(*opened));
+    auto opened = must(Source::open(path, meter));
+    source.emplace(std::move(opened));
   }
   RateLimit rate;
   std::atomic<bool> stop = false;
@@ -43,10 +43,9 @@ struct FourThreads {
 std::string all_of(ReadAhead& ahead) {
   std::string data;
   for (;;) {
-    const auto block = ahead.next();
-    REQUIRE(block);
-    if (block->empty()) break;
-    data += DecodeRun::text(block->bytes());
+    const auto block = must(ahead.next());
+    if (block.empty()) break;
+    data += DecodeRun::text(block.bytes());
   }
   const auto again = ahead.next();
   CHECK(again);
@@ -92,11 +91,10 @@ TEST_CASE("blocks that are held do not stop the others") {
   std::deque<Slice> held;
   std::string got;
   for (;;) {
-    auto block = four.ahead.next();
-    REQUIRE(block);
-    if (block->empty()) break;
-    got += DecodeRun::text(block->bytes());
-    held.push_back(std::move(*block));
+    auto block = must(four.ahead.next());
+    if (block.empty()) break;
+    got += DecodeRun::text(block.bytes());
+    held.push_back(std::move(block));
     if (held.size() > 7) held.pop_front();
   }
   CHECK((got == four.data));
@@ -118,10 +116,9 @@ TEST_CASE("a read that fails is told, and stays") {
   ReadAhead ahead(*reading.source, 0, {4096, 9, 4});
   REQUIRE(ahead.start());
   for (int i = 0; i < 2; ++i) {
-    const auto block = ahead.next();
-    REQUIRE(!block);
-    CHECK(block.error().code == EIO);
-    CHECK(block.error().text().find("cannot be read") != std::string::npos);
+    const Error block = must_fail(ahead.next());
+    CHECK(block.code == EIO);
+    CHECK(has(block.text(), "cannot be read"));
   }
 }
 
@@ -141,7 +138,5 @@ TEST_CASE("who goes or stops does not wait for the rate limit") {
   ReadAhead ahead(*reading.source, 0, {4096, 9, 4});
   REQUIRE(ahead.start());
   reading.stop = true;
-  const auto block = ahead.next();
-  REQUIRE(!block);
-  CHECK(is_stopped(block.error()));
+  CHECK(is_stopped(must_fail(ahead.next())));
 }

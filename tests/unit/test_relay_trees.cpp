@@ -8,6 +8,7 @@
 #include "daemon/worker/piece/tree_stream.hpp"
 #include "daemon/worker/spool/item_relay.hpp"
 #include "relay_run.hpp"
+#include "texts.hpp"
 #include "tree_records.hpp"
 
 using namespace nodestage;
@@ -29,11 +30,9 @@ struct TreeNode {
            std::uint32_t answer_wait_s)
       : node(window, open_original, limit_s), directory(scratch.path()) {
     const Fd here(::open(directory.c_str(), O_PATH | O_CLOEXEC));
-    const auto text = read_mountinfo();
-    REQUIRE(text);
-    const auto mount = find_mount(*text, mount_of(here.get()));
-    REQUIRE(mount);
-    node.order.relay.file_systems = {std::string(mount->type)};
+    const auto text = must(read_mountinfo());
+    const auto mount = must(find_mount(text, mount_of(here.get())));
+    node.order.relay.file_systems = {std::string(mount.type)};
     REQUIRE(::stat(directory.c_str(), &info) == 0);
     sources.emplace(node.order.relay, node.board_fd(), node.spool());
     REQUIRE(sources->expect(directory, info));
@@ -43,18 +42,13 @@ struct TreeNode {
   }
   std::unique_ptr<RelayedTree> claim(std::uint64_t wanted = 7) {
     std::string why;
-    const auto place = sources->claim_directory(directory, info, wanted, meter, why);
+    const auto place = must(sources->claim_directory(directory, info, wanted, meter, why));
     CAPTURE(why);
-    REQUIRE(place);
-    return std::make_unique<RelayedTree>(*place, *sources, meter);
+    return std::make_unique<RelayedTree>(place, *sources, meter);
   }
 };
 
-RelayedTree::Part part_of(RelayedTree& tree) {
-  const auto part = tree.await_part();
-  REQUIRE(part);
-  return *part;
-}
+RelayedTree::Part part_of(RelayedTree& tree) { return must(tree.await_part()); }
 
 // Nodes in a row, of which the first is to write the stream and the others are to read it.
 struct TreeRow {

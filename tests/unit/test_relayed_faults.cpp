@@ -176,7 +176,7 @@ TEST_CASE("the spool is admitted with the data") {
 TEST_CASE("a directory is relayed with a small spool where the disk has no room for a large one") {
   using namespace tree_records;
   RelayedStage stage(256 * k_mib);
-  REQUIRE(stage.in_data("mkdir t && printf abc >t/f") == 0);
+  stage.prepare("mkdir t && printf abc >t/f");
   stage.add("t").destination = "out";
   stage.relay->stream = file("f", 3) + data(0, 3) + "abc" + end();
   std::size_t asked = 1;
@@ -206,7 +206,7 @@ TEST_CASE("a directory is relayed with a small spool where the disk has no room 
 TEST_CASE("the spool is given up for data that find no more room") {
   RelayedStage stage(16 * k_mib);
   stage.make_tree(12);
-  REQUIRE(stage.in_data("mkdir d && head -c 12M /dev/urandom >d/f && tar cf t.tar t") == 0);
+  stage.prepare("mkdir d && head -c 12M /dev/urandom >d/f && tar cf t.tar t");
   stage.add("t.tar").destination = "out";
   stage.add("d");
   // Its size is not known before.
@@ -243,8 +243,9 @@ TEST_CASE("whatever a relay does and when, the trees are exact") {
   RelayedStage stage;
   stage.order.relay.silence_wait_s = 1;
   stage.make_tree(3);
-  REQUIRE(stage.in_data("head -c 2M /dev/urandom >t/second && tar cf t.tar t && tar c t | gzip -1 "
-                        ">t.tar.gz && zip -qry0 t.zip t && head -c 3000001 /dev/urandom >f") == 0);
+  stage.prepare(
+      "head -c 2M /dev/urandom >t/second && tar cf t.tar t && tar c t | gzip -1 "
+      ">t.tar.gz && zip -qry0 t.zip t && head -c 3000001 /dev/urandom >f");
   stage.add("t.tar").destination = "o1";
   stage.add("t.tar.gz").destination = "o2";
   stage.add("t.zip").destination = "o3";

@@ -9,6 +9,7 @@
 #include "fake_relay.hpp"
 #include "piece_run.hpp"
 #include "tests/unit/sizes.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -31,14 +32,11 @@ class Reader {
     rules.window_bytes = window;
     rules.silence_wait_s = 1;
     rules.patience_s = 1;
-    const auto mounts = read_mountinfo();
-    REQUIRE(mounts);
-    auto source = Source::open(path_, meter_);
-    REQUIRE(source);
-    source_.emplace(std::move(*source));
-    const auto mount = find_mount(*mounts, mount_of(source_->fd()));
-    REQUIRE(mount);
-    rules.file_systems = {std::string(mount->type)};
+    const auto mounts = must(read_mountinfo());
+    auto source = must(Source::open(path_, meter_));
+    source_.emplace(std::move(source));
+    const auto mount = must(find_mount(mounts, mount_of(source_->fd())));
+    rules.file_systems = {std::string(mount.type)};
     sources_.emplace(rules, relay.board_fd(), relay.spool_fd());
     item_.emplace(&*sources_, meter_);
   }
@@ -232,9 +230,7 @@ TEST_CASE("a read far ahead waits while the others go on, and no longer") {
   };
   std::thread relay([&] { reader.relay.run(over); });
   // Nobody else reads: it is the original's, and does not count as a place.
-  const auto far = relayed->fetch(6 * k_mib, block, never);
-  REQUIRE(far);
-  CHECK_FALSE(*far);
+  CHECK_FALSE(must(relayed->fetch(6 * k_mib, block, never)));
   relayed->read_original(6 * k_mib, block.size());
   CHECK(slot.position == 0);
   // Another one reads up to there.
@@ -242,10 +238,9 @@ TEST_CASE("a read far ahead waits while the others go on, and no longer") {
   std::vector<std::byte> other(4096);
   std::thread waits([&] { ahead = relayed->fetch(3 * k_mib, other, never); });
   for (std::uint64_t at = 0; at < 8 * k_mib; at += block.size()) {
-    const auto read = relayed->fetch(at, block, never);
-    REQUIRE(read);
-    if (!*read) relayed->read_original(at, block.size());
-    if (*read) REQUIRE(block.front() == std::byte{'x' ^ 7});
+    const auto read = must(relayed->fetch(at, block, never));
+    if (!read) relayed->read_original(at, block.size());
+    if (read) REQUIRE(block.front() == std::byte{'x' ^ 7});
   }
   waits.join();
   REQUIRE(ahead);

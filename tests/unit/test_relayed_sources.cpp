@@ -11,34 +11,34 @@ TEST_CASE("an archive that is relayed is read from the spool") {
   RelayedStage stage(16 * k_mib);
   stage.make_tree(9);
   std::string name = "t.tar";
-  SUBCASE("tar") { REQUIRE(stage.in_data("tar cf t.tar t") == 0); }
+  SUBCASE("tar") { stage.prepare("tar cf t.tar t"); }
   SUBCASE("tar, in a ring that is smaller than what is read ahead") {
     stage.renew(k_mib);
-    REQUIRE(stage.in_data("tar cf t.tar t") == 0);
+    stage.prepare("tar cf t.tar t");
   }
   SUBCASE("tar.gz") {
     name = "t.tar.gz";
-    REQUIRE(stage.in_data("tar czf t.tar.gz t") == 0);
+    stage.prepare("tar czf t.tar.gz t");
   }
   SUBCASE("tar.bz2") {
     name = "t.tar.bz2";
-    REQUIRE(stage.in_data("tar cjf t.tar.bz2 t") == 0);
+    stage.prepare("tar cjf t.tar.bz2 t");
   }
   SUBCASE("tar.xz") {
     name = "t.tar.xz";
-    REQUIRE(stage.in_data("tar c t | xz -0 >t.tar.xz") == 0);
+    stage.prepare("tar c t | xz -0 >t.tar.xz");
   }
   SUBCASE("tar.zst") {
     name = "t.tar.zst";
-    REQUIRE(stage.in_data("tar c t | zstd -q -1 >t.tar.zst") == 0);
+    stage.prepare("tar c t | zstd -q -1 >t.tar.zst");
   }
   SUBCASE("zip") {
     name = "t.zip";
-    REQUIRE(stage.in_data("zip -qry0 t.zip t") == 0);
+    stage.prepare("zip -qry0 t.zip t");
   }
   SUBCASE("7z") {
     name = "t.7z";
-    REQUIRE(stage.in_data("bsdtar -c -f t.7z --format 7zip --options compression=store t") == 0);
+    stage.prepare("bsdtar -c -f t.7z --format 7zip --options compression=store t");
   }
   CAPTURE(name);
   stage.add(name).destination = "out";
@@ -56,18 +56,20 @@ TEST_CASE("an archive that is relayed is read from the spool") {
 
 TEST_CASE("a file is copied from the spool alone") {
   RelayedStage stage;
-  REQUIRE(stage.in_data("head -c 20000001 /dev/zero >f") == 0);
+  stage.prepare("head -c 20000001 /dev/zero >f");
   stage.add("f");
   stage.relay->disguise = 'x';
   SUBCASE("all that it has is data") {
-    REQUIRE(stage.in_data("head -c 20000001 /dev/zero | tr '\\0' z >f && "
-                          "head -c 20000001 /dev/zero | tr '\\0' '\\002' >expected") == 0);
+    stage.prepare(
+        "head -c 20000001 /dev/zero | tr '\\0' z >f && "
+        "head -c 20000001 /dev/zero | tr '\\0' '\\002' >expected");
   }
   SUBCASE("it has holes, which are kept") {
-    REQUIRE(stage.in_data("truncate -s 0 f && truncate -s 40000000 f && "
-                          "for at in 0 4095 30000000; do "
-                          "printf 1234 | dd of=f bs=1 seek=$at conv=notrunc status=none; done && "
-                          "test $(stat -c %b f) -lt 1000 && cp f expected") == 0);
+    stage.prepare(
+        "truncate -s 0 f && truncate -s 40000000 f && "
+        "for at in 0 4095 30000000; do "
+        "printf 1234 | dd of=f bs=1 seek=$at conv=notrunc status=none; done && "
+        "test $(stat -c %b f) -lt 1000 && cp f expected");
     stage.relay->disguise = 0;
   }
   REQUIRE(stage.run() == 0);
@@ -111,10 +113,11 @@ TEST_CASE("nothing is asked for and nothing is said where a source does not qual
 TEST_CASE("a source that ends early gives its slot back") {
   RelayedStage stage;
   stage.make_tree(6);
-  REQUIRE(stage.in_data("tar cf t.tar t && printf x | dd of=t.tar bs=1 seek=$((6 * 1024 * 1024 + "
-                        "5000)) conv=notrunc status=none && tar c t | zstd -q -1 >t.tar.zst && "
-                        "printf xxxxxxxx | dd of=t.tar.zst bs=1 seek=3000000 conv=notrunc "
-                        "status=none") == 0);
+  stage.prepare(
+      "tar cf t.tar t && printf x | dd of=t.tar bs=1 seek=$((6 * 1024 * 1024 + "
+      "5000)) conv=notrunc status=none && tar c t | zstd -q -1 >t.tar.zst && "
+      "printf xxxxxxxx | dd of=t.tar.zst bs=1 seek=3000000 conv=notrunc "
+      "status=none");
   stage.add("t.tar.zst").destination = "out";
   stage.relay->recycles = false;
   CHECK(stage.run() == 1);
@@ -128,7 +131,7 @@ TEST_CASE("a source that ends early gives its slot back") {
 TEST_CASE("a failure ends the wait of the others for other nodes") {
   RelayedStage stage(256 * k_mib);
   stage.add_tar(6);
-  REQUIRE(stage.in_data("tar czf cut.tgz t && truncate -s 4000000 cut.tgz") == 0);
+  stage.prepare("tar czf cut.tgz t && truncate -s 4000000 cut.tgz");
   stage.add("cut.tgz").destination = "cut";
   stage.relay->recycles = false;
   stage.relay->before = [](FakeRelay& relay, std::size_t slot) {
@@ -144,8 +147,9 @@ TEST_CASE("a failure ends the wait of the others for other nodes") {
 TEST_CASE("sources of one item and of several items are relayed") {
   RelayedStage stage(256 * k_mib);
   stage.make_tree(3);
-  REQUIRE(stage.in_data("for i in 1 2 3 4 5; do seq $i 100 >t/own; tar cf s$i.tar t; done && "
-                        "zip -qry0 z1.zip t && zip -qry0 z2.zip t") == 0);
+  stage.prepare(
+      "for i in 1 2 3 4 5; do seq $i 100 >t/own; tar cf s$i.tar t; done && "
+      "zip -qry0 z1.zip t && zip -qry0 z2.zip t");
   SUBCASE("of one item are told of together") {
     stage.add("s*.tar").destination = "out";
     REQUIRE(stage.run() == 0);
@@ -177,7 +181,7 @@ TEST_CASE("sources of one item and of several items are relayed") {
 TEST_CASE("a source for which no slot gets free in time is read from the original") {
   RelayedStage stage;
   stage.add_tar(3);
-  REQUIRE(stage.in_data("cp t.tar u.tar") == 0);
+  stage.prepare("cp t.tar u.tar");
   stage.add("u.tar").destination = "u";
   std::atomic<bool> may_go = false;
   stage.relay->before = [&](FakeRelay&, std::size_t) { return may_go.load(); };

@@ -38,9 +38,7 @@ struct RelaySite : JobSite {
   }
   void hear_word(std::uint32_t job, const std::string& from, RelayWord word,
                  std::uint32_t port = 0) {
-    RelayNote note;
-    note.word = word;
-    note.port = port;
+    RelayNote note{.word = word, .port = port};
     if (word == RelayWord::answer) note.key = std::string(k_relay_key_bytes, 'k');
     hear(job, from, note);
   }
@@ -52,10 +50,9 @@ struct RelaySite : JobSite {
   void listen(std::uint16_t port) {
     const auto* started = workers.find(WorkerTask::relay);
     REQUIRE(started != nullptr);
-    StatusHeader header{};
-    header.magic = k_status_magic;
-    header.phase = static_cast<std::uint32_t>(WorkerPhase::working);
-    header.relay_port = port;
+    StatusHeader header{.magic = k_status_magic,
+                        .phase = static_cast<std::uint32_t>(WorkerPhase::working),
+                        .relay_port = port};
     REQUIRE(write_status_header(started->status.get(), header));
   }
   RelayPlan plan(std::uint32_t job) const {
@@ -73,10 +70,7 @@ struct RelaySite : JobSite {
 };
 
 NodeNote relaying(NodeState state = NodeState::staging) {
-  NodeNote note;
-  note.state = state;
-  note.waits = k_relays;
-  return note;
+  return {.state = state, .waits = k_relays};
 }
 
 RelayLink link_of(const std::string& node, std::uint16_t port = 1) {
@@ -228,8 +222,7 @@ TEST_CASE("a node joins once it is welcome and its relay worker listens, and is 
   answer.key = std::string(k_relay_key_bytes, 'k');
   std::string from = "n0";
   std::string to = "n1";
-  RelayPlan plan;
-  plan.part = RelayPart::link;
+  RelayPlan plan{.part = RelayPart::link};
   SUBCASE("from the node before it") {
     plan.node = answer.node = "n2";
     plan.address = answer.address = "10.0.0.2";

@@ -9,6 +9,7 @@
 #include "daemon/worker/tree/tree_walk.hpp"
 #include "limited.hpp"
 #include "stage_out_job.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -62,16 +63,13 @@ TEST_CASE("a removal stops when it is told to") {
 // Of each directory 16 names at a time; `stays` are left.
 std::size_t steps_of_removal(const fs::path& root, const std::string& stays) {
   Fd fd(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  auto walk = TreeWalk::begin(std::move(fd), WalkFor::removing, 1);
-  REQUIRE(walk);
+  auto walk = must(TreeWalk::begin(std::move(fd), WalkFor::removing, 1));
   for (std::size_t steps = 0;; ++steps) {
-    const auto step = walk->next();
-    REQUIRE(step);
-    if (!*step) return steps;
-    const bool is_directory = (*step)->kind == WalkStep::Kind::directory_end;
-    if ((*step)->kind != WalkStep::Kind::directory &&
-        (*step)->name.find(stays) == std::string::npos)
-      unlinkat((*step)->dir_fd, (*step)->name.c_str(), is_directory ? AT_REMOVEDIR : 0);
+    const auto step = must(walk.next());
+    if (!step) return steps;
+    const bool is_directory = step->kind == WalkStep::Kind::directory_end;
+    if (step->kind != WalkStep::Kind::directory && step->name.find(stays) == std::string::npos)
+      unlinkat(step->dir_fd, step->name.c_str(), is_directory ? AT_REMOVEDIR : 0);
   }
 }
 
@@ -143,9 +141,7 @@ TEST_CASE("what cannot be removed is named, the rest goes") {
   if (seteuid(0) != 0) abort();
   write_file(tree.root / "foreign/file", "x");
   if (seteuid(65534) != 0) abort();
-  const Status removed = tree.remove();
-  REQUIRE_FALSE(removed);
-  CHECK(removed.error().text() == "foreign/file: Permission denied");
+  CHECK(must_fail(tree.remove()).text() == "foreign/file: Permission denied");
   CHECK(names_in(tree.root) == std::vector<std::string>{"foreign"});
   if (seteuid(0) != 0) abort();
   CHECK(tree.remove());

@@ -17,11 +17,10 @@ constexpr const char* k_shared =
     "there at once, and have saved 2.0 GiB and 4.0 s so far";
 
 ItemRecord file(std::uint64_t mark) {
-  ItemRecord item{};
-  item.state = static_cast<std::uint32_t>(ItemState::done);
-  item.source_mark = mark;
-  item.bytes_read = 1ULL << 30;
-  item.elapsed_ms = 2000;
+  ItemRecord item{.state = static_cast<std::uint32_t>(ItemState::done),
+                  .bytes_read = 1ULL << 30,
+                  .elapsed_ms = 2000,
+                  .source_mark = mark};
   set_field(item.what, "tar");
   set_field(item.source, "/project/data.tar");
   return item;
@@ -48,9 +47,7 @@ std::vector<std::string> run_job(SharingSite& site, std::uint32_t job,
   REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
   site.end_stage(job);
   site.answers.clear();
-  Wait wait;
-  wait.job = job;
-  wait.speaks = 1;
+  Wait wait{.job = job, .speaks = 1};
   site.jobs->wait(wait, site.reply);
   REQUIRE(site.answers.size() == 1);
   return std::get<Ready>(site.answers[0]).lines;

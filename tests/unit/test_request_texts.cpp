@@ -26,30 +26,22 @@ TEST_CASE("the options become the request that the plugin would make") {
 }
 
 TEST_CASE("a fault names the option and its text") {
-  const auto unknown = to_request({{"/a,foo=1"}, {}, {}});
-  REQUIRE(!unknown);
-  CHECK(unknown.error().text().starts_with("--stage-dataset: unknown key 'foo'"));
-  CHECK(has(unknown.error().text(),
-            "\n  --stage-dataset=/a,foo=1\n                     ^~~~~\nkeys: "));
-  const auto second = to_request({{}, {"/v", "/w"}, {}});
-  REQUIRE(!second);
-  CHECK(second.error().text().starts_with("--stage-venv: a job can have one virtual environment"));
-  CHECK(second.error().text().ends_with("\n  --stage-venv=/w\n               ^~"));
-  const auto same = to_request({{"/a/x.tar", "/b/x.tar"}, {}, {}});
-  REQUIRE(!same);
-  CHECK(
-      same.error().text().starts_with("--stage-dataset: '/a/x.tar' and '/b/x.tar' would both go"));
-  CHECK(same.error().text().ends_with("\n  --stage-dataset=/b/x.tar\n                  ^~~~~~~~"));
-  const auto output = to_request({{}, {}, {"r:/o/%q"}});
-  REQUIRE(!output);
-  CHECK(has(output.error().text(), "unknown pattern %q"));
+  const Error unknown = must_fail(to_request({{"/a,foo=1"}, {}, {}}));
+  CHECK(unknown.text().starts_with("--stage-dataset: unknown key 'foo'"));
+  CHECK(has(unknown.text(), "\n  --stage-dataset=/a,foo=1\n                     ^~~~~\nkeys: "));
+  const Error second = must_fail(to_request({{}, {"/v", "/w"}, {}}));
+  CHECK(second.text().starts_with("--stage-venv: a job can have one virtual environment"));
+  CHECK(second.text().ends_with("\n  --stage-venv=/w\n               ^~"));
+  const Error same = must_fail(to_request({{"/a/x.tar", "/b/x.tar"}, {}, {}}));
+  CHECK(same.text().starts_with("--stage-dataset: '/a/x.tar' and '/b/x.tar' would both go"));
+  CHECK(same.text().ends_with("\n  --stage-dataset=/b/x.tar\n                  ^~~~~~~~"));
+  CHECK(has(must_fail(to_request({{}, {}, {"r:/o/%q"}})).text(), "unknown pattern %q"));
 }
 
 TEST_CASE("an environment that is there needs nothing for a build") {
-  const auto there = to_request({{}, {"/"}, {}});
-  REQUIRE(there);
-  CHECK(there->venv->environment.empty());
-  CHECK(there->venv->python.empty());
+  const auto there = must(to_request({{}, {"/"}, {}}));
+  CHECK(there.venv->environment.empty());
+  CHECK(there.venv->python.empty());
 }
 
 TEST_CASE("a file that exists under another reading of the text is refused with what to write") {
@@ -70,24 +62,21 @@ TEST_CASE("a file that exists under another reading of the text is refused with 
   CHECK(fault_of("data\\:v2.tar") == "");
   CHECK(fault_of("both:x") == "");
   CHECK(fault_of("later:v2.tar") == "");
-  const auto venv = to_request({{}, {scratch / "images.tar/"}, {}});
-  REQUIRE(!venv);
-  CHECK(venv.error().text().starts_with("--stage-venv: "));
+  const Error venv = must_fail(to_request({{}, {scratch / "images.tar/"}, {}}));
+  CHECK(venv.text().starts_with("--stage-venv: "));
 }
 
 TEST_CASE("a directory can be shared") {
   const Scratch scratch;
   const std::string directory = scratch / "my env";
   std::filesystem::create_directory(directory);
-  const auto both = to_request({{directory + ":d,shared"}, {directory + ",shared"}, {}});
-  REQUIRE(both);
-  CHECK(both->datasets[0].shared);
-  CHECK(both->venv->shared);
+  const auto both = must(to_request({{directory + ":d,shared"}, {directory + ",shared"}, {}}));
+  CHECK(both.datasets[0].shared);
+  CHECK(both.venv->shared);
 }
 
 TEST_CASE("a result in what is shared is refused, whichever option comes last") {
-  const auto refused = to_request({{"/p/data.tar,shared"}, {}, {"data/out:/t"}});
-  REQUIRE(!refused);
-  CHECK(refused.error().text().starts_with(
+  const Error refused = must_fail(to_request({{"/p/data.tar,shared"}, {}, {"data/out:/t"}}));
+  CHECK(refused.text().starts_with(
       "--stage-out: no result can be written to $SLURM_TMPDIR/data/out, because '/p/data.tar'"));
 }

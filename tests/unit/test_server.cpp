@@ -12,6 +12,7 @@
 #include "common/wire/daemon_client.hpp"
 #include "daemon/root/front/server.hpp"
 #include "daemon_node.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -45,11 +46,10 @@ struct Crowd {
   }
   void ask(std::uint32_t uid, const Message& message) {
     REQUIRE(::seteuid(uid) == 0);
-    auto client = DaemonConnection::open(node.config.daemon.socket);
+    auto client = must(DaemonConnection::open(node.config.daemon.socket));
     REQUIRE(::seteuid(0) == 0);
-    REQUIRE(client);
-    REQUIRE(client->send(message, in_a_minute));
-    clients.push_back(std::move(*client));
+    REQUIRE(client.send(message, in_a_minute));
+    clients.push_back(std::move(client));
     run(std::chrono::milliseconds(5));
   }
   void run(std::chrono::milliseconds time) {
@@ -84,8 +84,7 @@ TEST_CASE("users who hold all connections keep nobody else out") {
   }
   crowd.listen();
   for (const std::uint32_t uid : {1001U, 1002U, 1001U, 1002U}) {
-    Wait wait;
-    wait.job = uid;
+    Wait wait{.job = uid};
     crowd.ask(uid, wait);
   }
   crowd.ask(1003, HeldQuery{});
@@ -151,9 +150,8 @@ TEST_CASE("a list that is longer than a socket holds arrives whole") {
   Server server(*node.loop, node.config, node.jobs, 1024);
   REQUIRE(server.listen(node.config.daemon.socket));
   const auto in_a_minute = Clock::now() + std::chrono::minutes(1);
-  auto client = DaemonConnection::open(node.config.daemon.socket);
-  REQUIRE(client);
-  REQUIRE(client->send(HeldQuery{}, in_a_minute));
+  auto client = must(DaemonConnection::open(node.config.daemon.socket));
+  REQUIRE(client.send(HeldQuery{}, in_a_minute));
   int go[2];
   REQUIRE(::pipe(go) == 0);
   const pid_t reader = ::fork();
@@ -163,15 +161,14 @@ TEST_CASE("a list that is longer than a socket holds arrives whole") {
     if (::read(go[0], &byte, 1) != 1) ::_exit(3);
     std::uint32_t rows = 0;
     for (;;) {
-      const auto message = client->receive(in_a_minute);
+      const auto message = client.receive(in_a_minute);
       if (!message) ::_exit(1);
       if (std::holds_alternative<HeldRow>(*message)) ++rows;
       if (std::holds_alternative<Accepted>(*message)) ::_exit(rows == k_held ? 0 : 2);
     }
   }
-  const auto reader_fd = open_pid(reader);
-  REQUIRE(reader_fd);
-  REQUIRE(node.loop->watch(reader_fd->get(), [&] { node.loop->stop(); }));
+  const auto reader_fd = must(open_pid(reader));
+  REQUIRE(node.loop->watch(reader_fd.get(), [&] { node.loop->stop(); }));
   // It begins to read when the daemon has said all.
   int rounds = 0;
   std::function<void()> next = [&] {

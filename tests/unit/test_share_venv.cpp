@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include "daemon/worker/venv/requirements.hpp"
+#include "key_values.hpp"
 #include "requirements_run.hpp"
 
 using namespace nodestage;
@@ -21,6 +23,16 @@ esac
 E
 chmod 755 bin/uv; rm bin/python3; ln -s /usr/bin/python3 bin/python3)";
 
+// An environment, as a directory and as an archive, on a node whose cache lies beside it.
+struct SharedVenv : ShareRun<VenvRun> {
+  explicit SharedVenv(const char* source) {
+    order.cache = data() + "/cache";
+    make("old");
+    prepare("tar czf old.tgz -C old .");
+    add_venv(source).shared = true;
+  }
+};
+
 // As the daemon does it.
 int publish(const ShareRun<VenvRun>& run, const SharedItem& decided) {
   const std::string entry = decided.path.substr(0, decided.path.rfind('/'));
@@ -32,16 +44,11 @@ int publish(const ShareRun<VenvRun>& run, const SharedItem& decided) {
 }  // namespace
 
 TEST_CASE("venv: a shared one works at its path in the cache, without write bits") {
-  ShareRun<VenvRun> run;
-  run.order.cache = run.data() + "/cache";
-  REQUIRE(run.make("old") == 0);
-  std::string source;
-  SUBCASE("an archive") {
-    source = "old.tgz";
-    REQUIRE(run.in_data("tar czf old.tgz -C old . && chmod -R u+w old && rm -r old") == 0);
-  }
+  const char* source = "old.tgz";
+  SUBCASE("an archive") {}
   SUBCASE("a directory") { source = "old"; }
-  run.add_venv(source).shared = true;
+  SharedVenv run(source);
+  if (source == std::string("old.tgz")) run.prepare("chmod -R u+w old && rm -r old");
   const SharedItem decided = run.decide(ShareRole::lead, "env");
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK(run.has_flag(k_item_whole));
@@ -58,17 +65,13 @@ TEST_CASE("venv: a shared one works at its path in the cache, without write bits
 }
 
 TEST_CASE("venv: a shared one that cannot be kept works at its destination") {
-  ShareRun<VenvRun> run;
-  run.order.cache = run.data() + "/cache";
-  REQUIRE(run.make("old") == 0);
-  REQUIRE(run.in_data("tar czf old.tgz -C old .") == 0);
-  std::string source;
-  std::string change;
-  SUBCASE("an archive") { source = "old.tgz", change = "touch old.tgz"; }
+  const char* source = "old.tgz";
+  std::string change = "touch old.tgz";
+  SUBCASE("an archive") {}
   SUBCASE("a directory") { source = "old", change = "touch old/bin/activate"; }
-  run.add_venv(source).shared = true;
+  SharedVenv run(source);
   run.decide(ShareRole::lead, "env");
-  REQUIRE(run.in_data(change) == 0);
+  run.prepare(change);
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK_FALSE(run.has_flag(k_item_whole));
   CHECK(run.note().ends_with("not shared: it was changed while it was read; it is read-only"));
@@ -80,11 +83,7 @@ TEST_CASE("venv: a shared one that cannot be kept works at its destination") {
 }
 
 TEST_CASE("venv: what an earlier worker has made for a path in the cache is made again") {
-  ShareRun<VenvRun> run;
-  run.order.cache = run.data() + "/cache";
-  REQUIRE(run.make("old") == 0);
-  REQUIRE(run.in_data("tar czf old.tgz -C old .") == 0);
-  run.add_venv("old.tgz").shared = true;
+  SharedVenv run("old.tgz");
   run.decide(ShareRole::lead, "env");
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   SUBCASE("its worker had ended") {}
@@ -101,15 +100,16 @@ TEST_CASE("venv: what an earlier worker has made for a path in the cache is made
 TEST_CASE("venv: a shared one that is built") {
   Requirements run;
   run.order.cache = run.data() + "/cache";
-  REQUIRE(run.in_data(k_uv) == 0);
+  run.prepare(k_uv);
   run.order.venv.installer = VenvInstaller::uv;
   bool is_changed = false;
   SUBCASE("unchanged") {}
   SUBCASE("its text is written during the build, with the same content") {
     is_changed = true;
-    REQUIRE(run.in_data("touch wait; (for i in $(seq 3000); do test ! -e "
-                        "../job/.nodestage-partial/items/0/one*/what || break; sleep 0.01; done; "
-                        "touch -d 2020-01-01 r.txt; rm wait) >/dev/null 2>&1 &") == 0);
+    run.prepare(
+        "touch wait; (for i in $(seq 3000); do test ! -e "
+        "../job/.nodestage-partial/items/0/one*/what || break; sleep 0.01; done; "
+        "touch -d 2020-01-01 r.txt; rm wait) >/dev/null 2>&1 &");
   }
   const SharedItem decided = run.decide(ShareRole::lead, "env");
   REQUIRE_MESSAGE(decided.key.size() == k_share_key_bytes, run.why_not);
@@ -125,14 +125,14 @@ TEST_CASE("venv: a shared one that is built") {
 TEST_CASE("venv: strings in the binaries of a shared one from conda-pack have room for its path") {
   ShareRun<VenvRun> run;
   run.order.cache = run.data() + "/" + std::string(60, 'c');
-  REQUIRE(run.in_data(R"(mkdir -p c/bin c/conda-meta c/lib; ln -s /usr/bin/python3 c/bin/python
+  run.prepare(R"(mkdir -p c/bin c/conda-meta c/lib; ln -s /usr/bin/python3 c/bin/python
 printf 'B\0/opt/old\0E' >c/lib/binary
 cat >c/bin/conda-unpack <<'E'
 import os
 prefix = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 open(prefix + "/lib/binary", "wb").write(b"B\0" + prefix.encode() + b"/x\0E")
 E
-tar czf c.tgz -C c .)") == 0);
+tar czf c.tgz -C c .)");
   run.add_venv("c.tgz").shared = true;
   const SharedItem decided = run.decide(ShareRole::lead, "env");
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
@@ -144,7 +144,7 @@ tar czf c.tgz -C c .)") == 0);
 TEST_CASE("venv: one that is here already is only linked") {
   Requirements run;
   const SharedItem decided = run.decide(ShareRole::link, "env");
-  REQUIRE(run.in_data("rm -r r.txt sub bin") == 0);
+  run.prepare("rm -r r.txt sub bin");
   REQUIRE(run.run() == 0);
   CHECK(run.has_flag(k_item_linked));
   CHECK(run.note() == "shared, already here; it is read-only");
@@ -154,13 +154,214 @@ TEST_CASE("venv: one that is here already is only linked") {
 }
 
 TEST_CASE("venv: the job's own shared one has no write bits") {
-  ShareRun<VenvRun> run;
-  REQUIRE(run.make("old") == 0);
-  REQUIRE(run.in_data("tar czf old.tgz -C old .") == 0);
-  run.add_venv("old.tgz").shared = true;
+  SharedVenv run("old.tgz");
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK(run.output("find env ! -type l -perm /222").empty());
   CHECK(run.output("env/bin/show") == run.job() + "/env/share " + run.job() + "/env\n");
   // No daemon has decided.
   CHECK(run.note() == "not shared: its turn to be looked at did not come in time; it is read-only");
+}
+
+TEST_CASE("identify: a venv of requirements by all that its build reads") {
+  Requirements run;
+  const std::string key = run.valid_key();
+  CHECK(run.what() == "env");
+  CHECK(run.has_flag(k_item_shared));
+  CHECK(run.has_flag(k_item_venv));
+  CHECK(run.status.items[0].bytes_total == 13);
+  CHECK(run.key() == key);
+  const auto in_data = [&run](const std::string& command) { run.prepare(command); };
+  SUBCASE("text") { in_data("echo '# x' >>r.txt"); }
+  SUBCASE("included text") { in_data("echo other >sub/a.txt"); }
+  SUBCASE("a wheel is added") { in_data("touch -d 2020-01-01 w/y.whl"); }
+  SUBCASE("a wheel is replaced") { in_data("echo z >w/pack-1-py3-none-any.whl"); }
+  SUBCASE("a site's wheel is removed") { in_data("rm links/x.whl"); }
+  SUBCASE("other wheels") { run.item().wheels = run.data() + "/links"; }
+  SUBCASE("the site's wheels") { run.order.venv.find_links.clear(); }
+  SUBCASE("wheels by the environment") {
+    run.item().environment.push_back("PIP_FIND_LINKS=" + run.data() + "/sub");
+  }
+  SUBCASE("interpreter") { in_data("cp -p bin/python3 p && mv p bin/python3"); }
+  SUBCASE("python=") { run.item().python = "/usr/bin/python3"; }
+  SUBCASE("modules") { run.item().modules = {"python/3.11"}; }
+  SUBCASE("environment") { run.item().environment.push_back("X=1"); }
+  SUBCASE("settings of pip") { in_data("echo '[install]' >>home/.config/pip/pip.conf"); }
+  SUBCASE("destination") { run.item().destination = "other"; }
+  SUBCASE("installer") { run.order.venv.installer = VenvInstaller::uv; }
+  SUBCASE("what may be built") { run.order.venv.build = VenvBuild::any; }
+  SUBCASE("umask") { run.request.umask = 077; }
+  const std::string other = run.valid_key();
+  CHECK(other != key);
+}
+
+TEST_CASE("identify: each key that changes the environment changes its key, and no other does") {
+  for (const auto& row : Option<VenvItem>::keys) {
+    CAPTURE(row.name);
+    Requirements run;
+    const std::string plain = run.key();
+    set_other(run.item(), row);
+    if (!run.item().wheels.starts_with(run.data())) run.item().wheels = run.data() + "/bin";
+    if (run.item().python == "/x") run.item().python = run.data() + "/bin/uv";
+    const std::string key = run.valid_key();
+    CHECK((key != plain) == (row.tree == TreeEffect::changes));
+  }
+}
+
+TEST_CASE("identify: a wheel that the environment's find-links have is looked at") {
+  Requirements run;
+  run.item().environment.push_back("PIP_FIND_LINKS=https://host/ " + run.data() + "/sub");
+  const std::string key = run.valid_key();
+  run.prepare("echo x >sub/x.whl");
+  CHECK(run.key() != key);
+}
+
+TEST_CASE("identify: the same bytes of requirements elsewhere have the same key") {
+  Requirements run;
+  const std::string key = run.key();
+  run.prepare("mkdir copy && cp -r r.txt sub copy");
+  run.item().source = run.data() + "/copy/r.txt";
+  CHECK(run.key() == key);
+}
+
+TEST_CASE("identify: the script that defines `module`, and uv, are in the key") {
+  Requirements run;
+  std::string file;
+  SUBCASE("module") { run.item().modules = {"m"}, file = "init.sh"; }
+  SUBCASE("uv") { run.order.venv.installer = VenvInstaller::uv, file = "bin/uv"; }
+  const std::string key = run.valid_key();
+  run.prepare("cp -p " + file + " x && mv x " + file);
+  CHECK(run.key() != key);
+}
+
+TEST_CASE("identify: requirements that must not be kept") {
+  Requirements run;
+  std::string why;
+  const auto lines = [&run](const std::string& text) { run.prepare("echo '" + text + "' >r.txt"); };
+  const std::string names = run.data() + "/r.txt names files whose content is not known";
+  SUBCASE("a local directory") { lines("./pkg"), why = names; }
+  SUBCASE("an editable install") { lines("-e ."), why = names; }
+  SUBCASE("an address") { lines("git+https://host/x.git"), why = names; }
+  SUBCASE("a remote wheel") { lines("https://host/x-1-py3-none-any.whl"), why = names; }
+  SUBCASE("wheels at an address") { lines("--find-links https://host/"), why = names; }
+  SUBCASE("a local index") { lines("--index-url file:///srv/index"), why = names; }
+  SUBCASE("an included address") { lines("-r https://host/r.txt"), why = names; }
+  SUBCASE("an option that is not known") { lines("--global-option=x"), why = names; }
+  SUBCASE("a variable") {
+    lines("${HOME}/x.whl");
+    why = run.data() + "/r.txt contains a variable";
+  }
+  SUBCASE("a file that cannot be read") {
+    lines("-r none.txt");
+    why = run.data() + "/none.txt cannot be read whole";
+  }
+  SUBCASE("a wheel that does not exist") {
+    lines("./x-1-py3-none-any.whl");
+    why = run.data() + "/./x-1-py3-none-any.whl: No such file or directory";
+  }
+  SUBCASE("too many wheels") {
+    REQUIRE(run.in_data("cd w && seq 10001 | xargs touch -d 2020-01-01 && touch -d 2020-01-01 .") ==
+            0);
+    why = run.data() + "/w: contains too many files";
+  }
+  SUBCASE("wheels that must not be kept") {
+    run.order.cache_never = {run.data() + "/w"};
+    why = "this site keeps nothing from " + run.data() + "/w";
+  }
+  SUBCASE("no interpreter") {
+    run.prepare("rm bin/python3");
+    why = "this node has no python3 in the PATH of the submission";
+  }
+  SUBCASE("a directory that was just changed, with many bytes") {
+    run.order.cache_min_age_s = 60;
+    run.prepare("truncate -s 65M links/x.whl && touch -d 2020-01-01 links/x.whl");
+    why = run.data() + "/w: was changed less than a minute ago";
+  }
+  CHECK(run.key().empty());
+  CHECK(run.why_not == why);
+}
+
+TEST_CASE("identify: a wheel of many bytes that was just changed, in a directory that was not") {
+  Requirements run;
+  run.order.cache_min_age_s = 2;
+  run.prepare("truncate -s 65M w/pack-1-py3-none-any.whl && sleep 2.1");
+  const std::string why =
+      run.data() + "/w/pack-1-py3-none-any.whl: was changed less than a minute ago";
+  std::string key = "none";
+  // Where two seconds pass in between, again.
+  for (int tries = 0; tries < 50 && run.why_not != why; ++tries) {
+    run.prepare("touch w/pack-1-py3-none-any.whl");
+    key = run.key();
+  }
+  CHECK(key.empty());
+  CHECK(run.why_not == why);
+}
+
+TEST_CASE("identify: wheels that were just put there are known by their bytes") {
+  Requirements run;
+  run.order.cache_min_age_s = 60;
+  const std::string key = run.valid_key();
+  run.prepare("touch w links r.txt sub/a.txt w/* links/*");
+  CHECK(run.key() == key);
+  SUBCASE("other bytes") { run.prepare("echo W >w/pack-1-py3-none-any.whl"); }
+  SUBCASE("another name") { run.prepare("mv links/x.whl links/y.whl"); }
+  SUBCASE("one more") { run.prepare(": >links/y.whl"); }
+  SUBCASE("other requirements") { run.prepare("echo other >sub/a.txt"); }
+  CHECK(run.key() != key);
+}
+
+TEST_CASE("requirements: what else a build reads") {
+  const Scratch scratch;
+  const std::string dir = scratch.path();
+  REQUIRE(::chmod(dir.c_str(), 0777) == 0);
+  const int made = shell(dir, R"(mkdir s; cat >r.txt <<'E'
+# all of it is known
+--index-url https://pypi.org/simple
+--extra-index-url=https://host/x
+numpy==1.2 --hash=sha256:12
+./w/x-1-py3-none-any.whl
+y @ file:///w/y-1-py3-none-any.whl#sha256=12
+-r s/a.txt
+-c s/a.txt
+-f wheels
+E
+echo '-r b.txt' >s/a.txt; echo '-c a.txt' >s/b.txt)");
+  REQUIRE(made == 0);
+  const RequirementFiles files = files_of_requirements(dir + "/r.txt");
+  CHECK(files.unknown.empty());
+  CHECK(files.texts ==
+        std::vector<std::string>{dir + "/r.txt", dir + "/s/a.txt", dir + "/s/b.txt"});
+  CHECK(files.wheels ==
+        std::vector<std::string>{dir + "/./w/x-1-py3-none-any.whl", "/w/y-1-py3-none-any.whl"});
+  CHECK(files.directories == std::vector<std::string>{dir + "/wheels"});
+}
+
+TEST_CASE("identify: a venv's archive, by name or content, and a directory") {
+  ShareRun<VenvRun> run;
+  run.make("old");
+  run.prepare(
+      "tar czf old.tgz -C old . && cp old.tgz packed && cp old.tgz bad.tgz && "
+      "truncate -s 100 bad.tgz");
+  auto& item = run.add_venv("old.tgz");
+  item.shared = true;
+  const std::string key = run.valid_key();
+  // Its environment and wheels do not matter, since nothing is built.
+  item.environment = {"X=1"};
+  CHECK(run.key() == key);
+  run.order.venv.build = VenvBuild::off;
+  CHECK(run.key() != key);
+  item.source = run.data() + "/packed";
+  CHECK(run.key().size() == k_share_key_bytes);
+  item.source = run.data() + "/bad.tgz";  // the job that stages it reports the fault
+  CHECK(run.key().size() == k_share_key_bytes);
+  item.source = run.data() + "/old";
+  const std::string directory = run.valid_key();
+  CHECK(run.status.items[0].bytes_total > 1000);
+  // Its files name the path where it is.
+  run.prepare("ln -s old link");
+  item.source = run.data() + "/link";
+  const std::string link = run.key();
+  CHECK(link != directory);
+  run.prepare("touch old/new");
+  CHECK(run.key().size() == k_share_key_bytes);
+  CHECK(run.key() != link);
 }

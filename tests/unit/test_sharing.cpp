@@ -243,10 +243,9 @@ TEST_CASE("an async item is kept when its worker has ended") {
 TEST_CASE("a source that was just changed is waited for, once") {
   SharingSite site;
   const auto young = [&site](std::uint32_t job, std::chrono::milliseconds rest) {
-    ItemRecord item{};
-    item.state = static_cast<std::uint32_t>(ItemState::done);
-    item.flags = k_item_shared | k_item_unsettled;
-    item.ended_ms = site.loop.wall_ms() + static_cast<std::uint64_t>(rest.count());
+    ItemRecord item{.state = static_cast<std::uint32_t>(ItemState::done),
+                    .flags = k_item_shared | k_item_unsettled,
+                    .ended_ms = site.loop.wall_ms() + static_cast<std::uint64_t>(rest.count())};
     set_field(item.what, "data");
     set_field(item.source, "/p/data.tar");
     set_field(item.note, "it was changed less than a minute ago");

@@ -142,9 +142,8 @@ TEST_CASE("at the user's quota what is kept and not used goes, and the job stage
   Begin plain = site.request(2);
   site.accept(plain);
   const auto fail = [&site] {
-    ItemRecord item{};
-    item.state = static_cast<std::uint32_t>(ItemState::failed);
-    item.flags = k_item_over_quota;
+    ItemRecord item{.state = static_cast<std::uint32_t>(ItemState::failed),
+                    .flags = k_item_over_quota};
     REQUIRE(site.workers.say(WorkerTask::stage, 2, WorkerPhase::failed, {item}));
     site.end_stage(2);
   };

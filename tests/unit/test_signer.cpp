@@ -47,9 +47,7 @@ class SignerRun {
   }
 
   [[nodiscard]] SignReply ask(const SignRequest& request) const {
-    const auto reply = decode_sign_reply(exchange(daemon_, encode_sign_request(request)));
-    REQUIRE(reply);
-    return *reply;
+    return must(decode_sign_reply(exchange(daemon_, encode_sign_request(request))));
   }
   // As nodestage-peer has it opened: "1" and the payload, or "0" and the fault.
   [[nodiscard]] std::string open(const std::string& credential) const {

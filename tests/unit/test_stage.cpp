@@ -18,8 +18,7 @@ constexpr const char* k_staged_tree =
 }  // namespace
 
 TEST_CASE("a tar is extracted and told of") {
-  StageRun stage;
-  REQUIRE(stage.in_data(std::string(k_staged_tree) + " && tar cf t.tar t") == 0);
+  StageRun stage(std::string(k_staged_tree) + " && tar cf t.tar t");
   stage.add("t.tar");
   REQUIRE(stage.run() == 0);
   CHECK(stage.status.phase == WorkerPhase::done);
@@ -35,8 +34,7 @@ TEST_CASE("a tar is extracted and told of") {
 }
 
 TEST_CASE("an item tells when it was begun, read and finished") {
-  StageRun stage;
-  REQUIRE(stage.in_data(std::string(k_staged_tree) + " && tar cf t.tar t") == 0);
+  StageRun stage(std::string(k_staged_tree) + " && tar cf t.tar t");
   stage.add("t.tar");
   stage.add("missing").optional = true;
   const std::uint64_t before = wall_ms();
@@ -52,8 +50,7 @@ TEST_CASE("an item tells when it was begun, read and finished") {
 }
 
 TEST_CASE("a directory is copied") {
-  StageRun stage;
-  REQUIRE(stage.in_data(k_staged_tree) == 0);
+  StageRun stage(k_staged_tree);
   stage.add("t/").name = "MINE";
   REQUIRE(stage.run() == 0);
   CHECK(stage.what() == "directory");
@@ -62,8 +59,7 @@ TEST_CASE("a directory is copied") {
 }
 
 TEST_CASE("a read-only top directory can be placed, and keeps its mode") {
-  StageRun stage;
-  REQUIRE(stage.in_data("mkdir r; echo x > r/f; chmod 555 r; tar cf r.tar -C r .") == 0);
+  StageRun stage("mkdir r; echo x > r/f; chmod 555 r; tar cf r.tar -C r .");
   stage.add("r");
   stage.add("r.tar").destination = "below/tar";
   REQUIRE(stage.run() == 0);
@@ -93,8 +89,9 @@ TEST_CASE("globs") {
     CHECK(has(stage.status.environment, "NODESTAGE_DATASET_ALL=" + stage.job() + "/all"));
   }
   SUBCASE("** is any number of directories, none too") {
-    REQUIRE(stage.in_data("mkdir -p in/a/b in/.h in/c.tar; cp s-1.tar in; cp s-2.tar in/a/b; "
-                          "cp s-3.tar in/.h; cp s-3.tar in/c.tar; ln -s a in/link") == 0);
+    stage.prepare(
+        "mkdir -p in/a/b in/.h in/c.tar; cp s-1.tar in; cp s-2.tar in/a/b; "
+        "cp s-3.tar in/.h; cp s-3.tar in/c.tar; ln -s a in/link");
     stage.add("in/**/*.tar").destination = "all";
     REQUIRE(stage.run() == 0);
     CHECK(
@@ -129,7 +126,7 @@ TEST_CASE("globs") {
     CHECK(has(stage.status.cause, "no file matches"));
   }
   SUBCASE("two matches of one name") {
-    REQUIRE(stage.in_data("cp s-1.tar d.tar; zip -q d.zip f1") == 0);
+    stage.prepare("cp s-1.tar d.tar; zip -q d.zip f1");
     auto& item = stage.add("d.*");
     for (const char* destination : {"", "dest"}) {
       item.destination = destination;
@@ -141,9 +138,7 @@ TEST_CASE("globs") {
 }
 
 TEST_CASE("the failure of a needed dataset fails the job, with the cause in two lines") {
-  StageRun stage;
-  REQUIRE(stage.in_data(std::string(k_staged_tree) +
-                        " && tar czf t.tgz t && head -c 100 t.tgz > cut.tgz") == 0);
+  StageRun stage(std::string(k_staged_tree) + " && tar czf t.tgz t && head -c 100 t.tgz > cut.tgz");
   stage.add("cut.tgz");
   SUBCASE("needed") {
     CHECK(stage.run() == 1);
@@ -184,17 +179,14 @@ TEST_CASE("limit_files: a dataset with more files fails, with the limit and what
   for (const Case& one : {Case{"t.tar", "", 4}, Case{"t.zip", "d", 4}, Case{"t", "", 4},
                           Case{"*.txt", "", 2}, Case{"*.txt", "d", 2}, Case{"a.txt", "", 1}}) {
     CAPTURE(one.source);
-    StageRun stage;
-    REQUIRE(stage.in_data(std::string(k_staged_tree) +
-                          " && tar cf t.tar t && bsdtar -a -cf t.zip t && " +
-                          "touch a.txt b.txt") == 0);
+    StageRun stage(std::string(k_staged_tree) + " && tar cf t.tar t && bsdtar -a -cf t.zip t && " +
+                   "touch a.txt b.txt");
     stage.add(one.source).destination = one.destination;
     stage.request.datasets[0].limit_files = one.files;
     CHECK(stage.run() == 0);
     CHECK(stage.status.items[0].files == one.files);
     if (one.files == 1) continue;
-    StageRun fewer;
-    REQUIRE(fewer.in_data("cp -a " + stage.data() + "/. .") == 0);
+    StageRun fewer("cp -a " + stage.data() + "/. .");
     fewer.add(one.source).destination = one.destination;
     fewer.request.datasets[0].limit_files = one.files - 1;
     CHECK(fewer.run() == 1);
@@ -210,8 +202,7 @@ TEST_CASE("limit_files: a dataset with more files fails, with the limit and what
 TEST_CASE("limit_files: not much more than the limit is written") {
   for (const char* source : {"many", "many.tar"}) {
     CAPTURE(source);
-    StageRun stage;
-    REQUIRE(stage.in_data("mkdir many && touch many/{1..20000} && tar cf many.tar many") == 0);
+    StageRun stage("mkdir many && touch many/{1..20000} && tar cf many.tar many");
     stage.add(source).limit_files = 10;
     CHECK(stage.run() == 1);
     CHECK(stage.status.items[0].files > 10);
@@ -220,8 +211,7 @@ TEST_CASE("limit_files: not much more than the limit is written") {
 }
 
 TEST_CASE("a destination that exists, leads through a link or overlaps another is refused") {
-  StageRun stage;
-  REQUIRE(stage.in_data("echo x > f; echo y > g; mkdir elsewhere") == 0);
+  StageRun stage("echo x > f; echo y > g; mkdir elsewhere");
   auto& item = stage.add("f");
   item.destination = "a/b/c";
   SUBCASE("exists already") {
@@ -250,8 +240,7 @@ TEST_CASE("a destination that exists, leads through a link or overlaps another i
 }
 
 TEST_CASE("a worker that is started over keeps what was placed") {
-  StageRun stage;
-  REQUIRE(stage.in_data("echo x > f; echo y > g") == 0);
+  StageRun stage("echo x > f; echo y > g");
   stage.add("f");
   stage.add("g");
   // As if killed right after f was placed, g half-built, and a record half-written.
@@ -264,8 +253,7 @@ TEST_CASE("a worker that is started over keeps what was placed") {
 }
 
 TEST_CASE("more threads than datasets, more datasets than threads") {
-  StageRun stage;
-  REQUIRE(stage.in_data("for i in $(seq 20); do echo $i > f$i; done") == 0);
+  StageRun stage("for i in $(seq 20); do echo $i > f$i; done");
   for (int i = 1; i <= 20; ++i) stage.add("f" + std::to_string(i)).async = i % 3 == 0;
   SUBCASE("1") { stage.order.threads = 1; }
   SUBCASE("64") { stage.order.threads = 64; }
@@ -281,22 +269,18 @@ TEST_CASE("no dataset at all") {
 }
 
 TEST_CASE("a refusal of outputs fails a request that has some, and no other") {
-  StageRun stage;
-  REQUIRE(stage.in_data("echo 1 > f") == 0);
+  StageRun stage("echo 1 > f");
   stage.add("f");
   stage.order.refuse_outputs = "too much is held";
   REQUIRE(stage.run() == 0);
-  OutputItem output;
-  output.source = "res";
-  output.target = "/p/out";
+  OutputItem output{.source = "res", .target = "/p/out"};
   stage.request.outputs.push_back(output);
   CHECK(stage.run() == 1);
   CHECK(stage.status.cause == "too much is held");
 }
 
 TEST_CASE("the status names the item that the job fails for, and none when it goes on") {
-  StageRun stage;
-  REQUIRE(stage.in_data("echo x > a") == 0);
+  StageRun stage("echo x > a");
   stage.add("a");
   stage.add("missing").optional = true;
   REQUIRE(stage.run() == 0);
@@ -315,7 +299,7 @@ TEST_CASE("the status names the item that the job fails for, and none when it go
 
 TEST_CASE("the mark of a source is the same until the source or the keys change") {
   const auto mark_after = [](StageRun& stage, const char* change) {
-    REQUIRE(stage.in_data(change) == 0);
+    stage.prepare(change);
     REQUIRE(stage.run() == 0);
     REQUIRE(stage.in_job("chmod -R u+w . && rm -rf ./t"));
     return stage.status.items[0].source_mark;
@@ -323,7 +307,7 @@ TEST_CASE("the mark of a source is the same until the source or the keys change"
   StageRun stage;
   stage.order.cache = "/cache";
   stage.order.cache_min_age_s = 0;
-  REQUIRE(stage.in_data(std::string(k_staged_tree) + " && tar cf t.tar t") == 0);
+  stage.prepare(std::string(k_staged_tree) + " && tar cf t.tar t");
   SUBCASE("of a file") {
     stage.add("t.tar");
     const std::uint64_t mark = mark_after(stage, "true");
@@ -370,7 +354,7 @@ TEST_CASE("the mark of a source is the same until the source or the keys change"
     CHECK(mark_after(stage, "true") == 0);
   }
   SUBCASE("of several files, there is none") {
-    REQUIRE(stage.in_data("cp t.tar t2.tar") == 0);
+    stage.prepare("cp t.tar t2.tar");
     stage.add("t*.tar").destination = "t";
     CHECK(mark_after(stage, "true") == 0);
   }

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "common/talk/summary.hpp"
 #include "share_run.hpp"
@@ -56,9 +57,10 @@ TEST_CASE("shared archives of other formats have no write bits") {
   SUBCASE("tar with its top directory") { file = "x.tar", how = "tar cf x.tar -C d ."; }
   SUBCASE("zip") { file = "x.zip", how = "bsdtar --format zip -cf x.zip -C d a b"; }
   SUBCASE("7z") { file = "x.7z", how = "bsdtar --format 7zip -cf x.7z -C d a b"; }
-  REQUIRE(run.in_data("mkdir -p d/a d/b/c && echo 1 >d/a/f && echo 2 >d/b/c/f && "
-                      "ln d/a/f d/a/hard && chmod -R a+rwX d && " +
-                      how) == 0);
+  run.prepare(
+      "mkdir -p d/a d/b/c && echo 1 >d/a/f && echo 2 >d/b/c/f && "
+      "ln d/a/f d/a/hard && chmod -R a+rwX d && " +
+      how);
   run.add(file).shared = true;
   REQUIRE(run.run() == 0);
   CHECK(run.in_job("test -z \"$(find x ! -type l -perm /222)\""));
@@ -74,9 +76,9 @@ TEST_CASE("what is not shared keeps its write bits") {
 }
 
 TEST_CASE("a shared file, a group, and a directory have no write bits") {
-  ShareRun<StageRun> run;
-  REQUIRE(run.in_data("umask 0; echo 1 >f1; echo 2 >f2; mkdir -p d/e; echo 3 >d/e/f; "
-                      "tar cf f3.tar d; touch -d 2020-01-01 f*; chmod 777 f1") == 0);
+  ShareRun<StageRun> run(
+      "umask 0; echo 1 >f1; echo 2 >f2; mkdir -p d/e; echo 3 >d/e/f; "
+      "tar cf f3.tar d; touch -d 2020-01-01 f*; chmod 777 f1");
   run.add("f1").shared = true;
   run.add("f*").shared = true;
   run.request.datasets[1].destination = "all";
@@ -103,8 +105,7 @@ TEST_CASE("a shared dataset that is to be kept") {
 }
 
 TEST_CASE("files of a glob are kept as one read-only tree") {
-  ShareRun<StageRun> run;
-  REQUIRE(run.in_data("for i in 1 2 3; do echo $i >f$i; done; touch -d 2020-01-01 f?") == 0);
+  ShareRun<StageRun> run("for i in 1 2 3; do echo $i >f$i; done; touch -d 2020-01-01 f?");
   run.add("f?").shared = true;
   run.request.datasets[0].destination = "below/all";
   const SharedItem decided = run.decide(ShareRole::lead, "all");
@@ -114,25 +115,49 @@ TEST_CASE("files of a glob are kept as one read-only tree") {
   CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + decided.path));
 }
 
-TEST_CASE("a dataset that was changed since it was identified is the job's own") {
-  OneArchive run;
-  run.decide(ShareRole::lead, "t");
-  SUBCASE("rewritten with the old time") {
-    REQUIRE(run.in_data("printf x | dd of=t.tar bs=1 seek=512 conv=notrunc status=none && "
-                        "touch -d 2020-01-01 t.tar") == 0);
+TEST_CASE("a dataset that must not be kept is the job's own, and says why") {
+  struct Row {
+    const char* why;
+    std::function<void(OneArchive&)> change;
+  };
+  const std::string deep = std::string(200, 'p') + "/";
+  for (const Row& row :
+       {Row{"it was changed while it was read",  // rewritten with the old time
+            [](OneArchive& run) {
+              run.prepare(
+                  "printf x | dd of=t.tar bs=1 seek=512 conv=notrunc status=none && "
+                  "touch -d 2020-01-01 t.tar");
+            }},
+        Row{"it was changed while it was read",  // replaced
+            [](OneArchive& run) { run.prepare("cp -p t.tar u && mv u t.tar"); }},
+        Row{"it was changed less than a minute ago",
+            [](OneArchive& run) { run.order.cache_min_age_s = 60; }},
+        Row{"its path is too long for that",
+            [&deep](OneArchive& run) {
+              run.request.datasets[0].destination = deep + deep + deep + deep + deep + "t";
+            }},
+        Row{"it is too large", [](OneArchive& run) {
+              run.order.shared[0] = {0, ShareRole::own, "", "", "it is too large"};
+            }}}) {
+    CAPTURE(row.why);
+    OneArchive run;
+    run.decide(ShareRole::lead, "t");
+    row.change(run);
+    REQUIRE(run.run() == 0);
+    CHECK(run.note() == "not shared: " + std::string(row.why) + "; it is read-only");
+    CHECK_FALSE(run.has_flag(k_item_whole));
+    const std::string place = run.job() + "/" + run.request.datasets[0].destination;
+    CHECK(run.status.environment[0].starts_with("NODESTAGE_DATASET=" + place));
+    const bool is_own = run.order.shared[0].role == ShareRole::own;
+    CHECK(has(run.status.environment, "NODESTAGE_CACHE=/cache") == !is_own);
+    CHECK(run.in_job("test \"$(find . -name t -exec stat -c %a {} +)\" = 500"));
   }
-  SUBCASE("replaced") { REQUIRE(run.in_data("cp -p t.tar u && mv u t.tar") == 0); }
-  REQUIRE(run.run() == 0);
-  CHECK(run.note() == "not shared: it was changed while it was read; it is read-only");
-  CHECK_FALSE(run.has_flag(k_item_whole));
-  CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + run.job() + "/t"));
-  CHECK(run.in_job("test \"$(stat -c %a t)\" = 500"));
 }
 
 TEST_CASE("a dataset that is changed while it is staged is the job's own") {
-  ShareRun<StageRun> run;
-  REQUIRE(run.in_data("head -c 3000000 /dev/zero >z && tar cf t.tar z && touch -d 2020-01-01 "
-                      "t.tar") == 0);
+  ShareRun<StageRun> run(
+      "head -c 3000000 /dev/zero >z && tar cf t.tar z && touch -d 2020-01-01 "
+      "t.tar");
   run.add("t.tar").shared = true;
   run.decide(ShareRole::lead, "t");
   run.rate = 2'000'000;
@@ -140,23 +165,15 @@ TEST_CASE("a dataset that is changed while it is staged is the job's own") {
   SUBCASE("unchanged") {}
   SUBCASE("its time is set") {
     is_changed = true;
-    REQUIRE(run.in_data("(for i in $(seq 10000); do test ! -e "
-                        "../job/.nodestage-partial/items/0/one/z || break; sleep 0.001; done; "
-                        "touch -d 2020-01-01 t.tar) >/dev/null 2>&1 &") == 0);
+    run.prepare(
+        "(for i in $(seq 10000); do test ! -e "
+        "../job/.nodestage-partial/items/0/one/z || break; sleep 0.001; done; "
+        "touch -d 2020-01-01 t.tar) >/dev/null 2>&1 &");
   }
   REQUIRE(run.run() == 0);
   CHECK(run.has_flag(k_item_whole) == !is_changed);
   CHECK(run.note() ==
         (is_changed ? "not shared: it was changed while it was read; it is read-only" : k_whole));
-}
-
-TEST_CASE("what was changed just before is not kept") {
-  OneArchive run;
-  run.decide(ShareRole::lead, "t");
-  run.order.cache_min_age_s = 60;
-  REQUIRE(run.run() == 0);
-  CHECK(run.note() == "not shared: it was changed less than a minute ago; it is read-only");
-  CHECK_FALSE(run.has_flag(k_item_whole));
 }
 
 TEST_CASE("what was changed just before is kept if it was identified by its bytes") {
@@ -166,23 +183,12 @@ TEST_CASE("what was changed just before is kept if it was identified by its byte
   bool is_same = true;
   SUBCASE("the same ones, however long ago it is by now") { run.order.cache_min_age_s = 0; }
   SUBCASE("a byte is another one") {
-    REQUIRE(run.in_data("printf x | dd of=t.tar bs=1 seek=512 conv=notrunc status=none") == 0);
+    run.prepare("printf x | dd of=t.tar bs=1 seek=512 conv=notrunc status=none");
     is_same = false;
   }
   REQUIRE(run.run() == 0);
   CHECK(run.has_flag(k_item_whole) == is_same);
   if (is_same) CHECK(run.note() == k_whole);
-}
-
-TEST_CASE("a path that the record cannot hold is not kept") {
-  OneArchive run;
-  std::string path;
-  for (int i = 0; i < 5; ++i) path += std::string(200, 'p') + "/";
-  run.request.datasets[0].destination = path + "t";
-  run.decide(ShareRole::lead, "t");
-  REQUIRE(run.run() == 0);
-  CHECK_FALSE(run.has_flag(k_item_whole));
-  CHECK(run.note() == "not shared: its path is too long for that; it is read-only");
 }
 
 TEST_CASE("an item of another name than its entry is not kept") {
@@ -204,19 +210,11 @@ TEST_CASE("an async dataset that is kept has its path in the job directory") {
                                  "NODESTAGE_CACHE=/cache"});
 }
 
-TEST_CASE("the job's own dataset says why it is not shared") {
-  OneArchive run;
-  run.decide(ShareRole::own, "t").note = "it is too large";
-  REQUIRE(run.run() == 0);
-  CHECK(run.note() == "not shared: it is too large; it is read-only");
-  CHECK(run.status.environment.size() == 2);
-}
-
 TEST_CASE("a dataset that is here already is only linked") {
   OneArchive run;
   SharedItem& decided = run.decide(ShareRole::link, "t");
   decided.note = "staged by job 4711";
-  REQUIRE(run.in_data("chmod 0 t.tar; rm t.tar") == 0);  // nothing is read
+  run.prepare("chmod 0 t.tar; rm t.tar");  // nothing is read
   std::string name = "t";
   SUBCASE("default destination") {}
   SUBCASE("a destination below others") {
@@ -247,8 +245,7 @@ TEST_CASE("a dataset that another process has just staged for the job has its fi
   REQUIRE(run.run() == 0);
   CHECK(run.note() == "shared: kept on this node, for all who may read it; it is read-only");
   CHECK_FALSE(run.has_flag(k_item_linked));
-  CHECK(summary_lines(run.status)[0].find(": 3 files, 4.0 KiB in 1.5 s; shared: kept") !=
-        std::string::npos);
+  CHECK(has(summary_lines(run.status)[0], ": 3 files, 4.0 KiB in 1.5 s; shared: kept"));
   CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + decided.path));
 }
 
@@ -272,7 +269,7 @@ TEST_CASE("a link takes nobody's name and follows no link") {
     cause = "one inside of the other";
   }
   CHECK(run.run() == 1);
-  CHECK(run.status.cause.find(cause) != std::string::npos);
+  CHECK(has(run.status.cause, cause));
   CHECK(run.in_data("test ! -L t") == 0);
 }
 
@@ -313,7 +310,7 @@ TEST_CASE("what an earlier worker has placed gives way where the job stages agai
   run.order.shared[0] = {0, ShareRole::own, "", "", "it could not be kept"};
   SUBCASE("not unless the daemon says so") {
     CHECK(run.run() == 1);
-    CHECK(run.status.cause.find("already exists") != std::string::npos);
+    CHECK(has(run.status.cause, "already exists"));
   }
   SUBCASE("the daemon says so") {
     run.order.is_again = true;

@@ -1,7 +1,15 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+
+#include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "fake_daemon.hpp"
 #include "plugin/stage_wait.hpp"
@@ -196,4 +204,141 @@ TEST_CASE("stage wait: none takes what is ready and never fails") {
     CHECK(result.environment.empty());
     CHECK(trial.said.empty() == std::holds_alternative<Progress>(message));
   }
+}
+
+namespace {
+
+struct Death {
+  int signal = 0;
+  std::string words;
+};
+
+// Of a process that receives the signal while it waits.
+Death die(int signal, const DeadlySignals::Words& words) {
+  auto pipe = must(make_pipe());
+  auto child = must(ChildProcess::start(Orphan::killed, [&] {
+    const DeadlySignals signals(pipe.write.get(), words);
+    DeadlySignals::note_progress("a.tar: 1.0 of 9.0 GiB (11%)");
+    DeadlySignals::note_progress("a.tar: 2.0 of 9.0 GiB (22%)");
+    ::raise(signal);
+    return 0;
+  }));
+  pipe.write.reset();
+  const auto text = must(read_all(pipe.read.get(), 4096));
+  const int status = child.wait().value_or(0);
+  return {WIFSIGNALED(status) ? WTERMSIG(status) : 0, text};
+}
+
+}  // namespace
+
+TEST_CASE("a task that waits for its data dies by SIGTERM, with a last line") {
+  const Death death = die(SIGTERM, {true, "nodestage: n1: ", 0});
+  CHECK(death.signal == SIGTERM);
+  CHECK(death.words ==
+        "nodestage: n1: the job has reached its time limit, or was canceled, before its data were "
+        "staged: a.tar: 2.0 of 9.0 GiB (22%)\n");
+}
+
+TEST_CASE("where Slurm says when the time limit ends, the line says whether it did") {
+  const std::time_t now = std::time(nullptr);
+  CHECK(die(SIGTERM, {true, "", now}).words.starts_with("the job's time limit has come before"));
+  CHECK(die(SIGTERM, {true, "", now + 100}).words.starts_with("the job was canceled before"));
+}
+
+TEST_CASE("the tasks that do not show progress, and SIGINT, die without a word") {
+  const Death silent = die(SIGTERM, {false, "nodestage: n1: ", 0});
+  CHECK(silent.signal == SIGTERM);
+  CHECK(silent.words.empty());
+  const Death interrupted = die(SIGINT, {true, "nodestage: n1: ", 0});
+  CHECK(interrupted.signal == SIGINT);
+  CHECK(interrupted.words.empty());
+}
+
+TEST_CASE("afterwards, signals have their earlier effect") {
+  struct sigaction ignored {};
+  struct sigaction now {};
+  ignored.sa_handler = SIG_IGN;
+  struct sigaction before {};
+  ::sigaction(SIGTERM, &ignored, &before);
+  { const DeadlySignals signals(2, {true, "", 0}); }
+  ::sigaction(SIGTERM, nullptr, &now);
+  const bool is_ignored = now.sa_handler == SIG_IGN;
+  CHECK(is_ignored);
+  ::sigaction(SIGTERM, &before, nullptr);
+}
+
+namespace {
+
+// What is said on stderr about a task that was to have `directory`, and whose program gets `other`.
+// The program runs until that was said. It has no stderr, which so ends with the process that
+// compares.
+std::string said(const std::string& directory, const char* other) {
+  auto errors = must(make_pipe());
+  auto input = must(make_pipe());
+  const pid_t task = ::fork();
+  if (task == 0) {
+    ::dup2(errors.write.get(), STDERR_FILENO);
+    ::dup2(input.read.get(), STDIN_FILENO);
+    compare_when_started(directory, "nodestage: n1: ");
+    if (other != nullptr)
+      ::setenv("SLURM_TMPDIR", other, 1);
+    else
+      ::unsetenv("SLURM_TMPDIR");
+    ::fcntl(STDERR_FILENO, F_SETFD, FD_CLOEXEC);
+    ::execl("/bin/cat", "cat", nullptr);
+    ::_exit(1);
+  }
+  errors.write.reset();
+  std::string text;
+  char byte = 0;
+  while (::read(errors.read.get(), &byte, 1) == 1) text += byte;
+  input.write.reset();
+  ::waitpid(task, nullptr, 0);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("started task: SLURM_TMPDIR in an environment") {
+  using namespace std::string_view_literals;
+  CHECK(directory_in("A=1\0SLURM_TMPDIR=/x/y\0B=2\0"sv) == "/x/y");
+  CHECK(directory_in("SLURM_TMPDIR=/x=y"sv) == "/x=y");
+  CHECK(directory_in("XSLURM_TMPDIR=/x\0SLURM_TMPDIRS=/y\0"sv).empty());
+  CHECK(directory_in("\0\0"sv).empty());
+  CHECK(directory_in("").empty());
+}
+
+TEST_CASE("started task: an environment that is not there yet is read again") {
+  int looks = 0;
+  const auto after = [&looks](int empty) {
+    looks = 0;
+    return environment_at_start(
+        [&looks, empty]() -> Result<std::string> {
+          return std::string(++looks <= empty ? "" : "A=1");
+        },
+        5);
+  };
+  CHECK(after(0) == "A=1");
+  CHECK(looks == 1);
+  CHECK(after(3) == "A=1");
+  CHECK(looks == 4);
+  CHECK(after(9).empty());  // a program without a variable
+  CHECK(looks == 5);
+  const auto gone = []() -> Result<std::string> { return system_error("environ", ESRCH); };
+  CHECK(environment_at_start(gone).empty());
+}
+
+TEST_CASE("started task: a program with another directory is told of, once it has started") {
+  const Scratch scratch;
+  const std::string ours = scratch / "ours";
+  const std::string alias = scratch / "alias";
+  std::filesystem::create_directory(ours);
+  std::filesystem::create_symlink(ours, alias);
+  const std::string text = said(ours, "/elsewhere");
+  CHECK(has(text,
+            "nodestage: n1: warning: this program has SLURM_TMPDIR=/elsewhere, but data were "
+            "staged in " +
+                ours));
+  for (const char* same : {ours.c_str(), alias.c_str(), static_cast<const char*>(nullptr)})
+    CHECK(said(ours, same).empty());
 }

@@ -7,8 +7,7 @@ using namespace nodestage;
 namespace {
 
 ItemRecord item(ItemState state, const char* source) {
-  ItemRecord record{};
-  record.state = static_cast<std::uint32_t>(state);
+  ItemRecord record{.state = static_cast<std::uint32_t>(state)};
   set_field(record.source, source);
   set_field(record.what, "tar.gz");
   set_field(record.destination, "/localscratch/a.1.0/data");
@@ -98,8 +97,7 @@ TEST_CASE("failed, skipped and unfinished items") {
 }
 
 TEST_CASE("a push has a line for each output that was asked for") {
-  WorkerStatus status;
-  status.phase = WorkerPhase::done;
+  WorkerStatus status{.phase = WorkerPhase::done};
   for (const char* source : {"results", "logs", "other"}) {
     status.items.push_back(item(ItemState::done, source));
     set_field(status.items.back().what, "");
@@ -145,8 +143,7 @@ TEST_CASE("what a worker wrote cannot drive a terminal") {
 }
 
 TEST_CASE("progress counts what the job waits for") {
-  WorkerStatus status;
-  status.phase = WorkerPhase::working;
+  WorkerStatus status{.phase = WorkerPhase::working};
   for (const auto state : {ItemState::done, ItemState::working, ItemState::working}) {
     status.items.push_back(item(state, "/p/x.tar"));
     status.items.back().bytes_read = 10;
@@ -173,8 +170,7 @@ TEST_CASE("progress counts what the job waits for") {
 }
 
 TEST_CASE("progress shows the environment that is built, without the figures of others") {
-  WorkerStatus status;
-  status.phase = WorkerPhase::working;
+  WorkerStatus status{.phase = WorkerPhase::working};
   status.items.push_back(item(ItemState::done, "/p/x.tar"));
   status.items.back().bytes_read = status.items.back().bytes_total = 100;
   status.items.back().files = 1;

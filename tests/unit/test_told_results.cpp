@@ -32,9 +32,8 @@ struct ToldSite : JobSite {
     Begin begin = shared_request(k_told_job);
     begin.stdout_path = k_output;
     run(begin, 0);
-    JobNote note;
-    note.verdict = Verdict::ready;
-    note.facts = {true, k_no_number, k_no_number, "name", true};
+    JobNote note{.verdict = Verdict::ready,
+                 .facts = {true, k_no_number, k_no_number, "name", true}};
     hear_from_first(k_told_job, note);
     end(k_told_job);
   }
@@ -58,17 +57,12 @@ struct ToldSite : JobSite {
   }
   void run(const Begin& begin, std::uint32_t step) {
     REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin)));
-    REQUIRE(workers.say(WorkerTask::stage, k_told_job, WorkerPhase::done, {}));
-    REQUIRE(workers.end(WorkerTask::stage));
-    Wait wait;
-    wait.job = k_told_job;
-    wait.step = step;
-    wait.interval_ms = 1000;
+    workers.finish(WorkerTask::stage, k_told_job, WorkerPhase::done, {});
+    Wait wait{.job = k_told_job, .step = step, .interval_ms = 1000};
     jobs->wait(wait, reply);
   }
   void stage_out(WorkerPhase phase, ItemState state, const char* note = "") {
-    REQUIRE(workers.say(WorkerTask::stage_out, k_told_job, phase, {output("a", state, 0, note)}));
-    REQUIRE(workers.end(WorkerTask::stage_out));
+    workers.finish(WorkerTask::stage_out, k_told_job, phase, {output("a", state, 0, note)});
   }
   // What is appended to the job's output now; "" when nothing is.
   [[nodiscard]] std::string lines() {
@@ -146,9 +140,7 @@ TEST_CASE("a node that ends before the batch script does writes nothing into its
 
 TEST_CASE("a node that ends when the batch script has ended writes its lines") {
   ToldSite site{ToldSite::Second{}};
-  JobNote note;
-  note.outcome_known = true;
-  note.status = 0;
+  JobNote note{.outcome_known = true, .status = 0};
   site.hear_from_first(k_told_job, note);
   site.stage_out(WorkerPhase::done, ItemState::done);
   CHECK(site.lines() != "");
@@ -215,8 +207,7 @@ TEST_CASE("many long lines fit where a worker reads them") {
   std::vector<ItemRecord> items;
   for (int i = 0; i < 64; ++i)
     items.push_back(output("a", ItemState::failed, 0, std::string(1600, 'x').c_str()));
-  REQUIRE(site.workers.say(WorkerTask::stage_out, k_told_job, WorkerPhase::failed, items));
-  REQUIRE(site.workers.end(WorkerTask::stage_out));
+  site.workers.finish(WorkerTask::stage_out, k_told_job, WorkerPhase::failed, items);
   CHECK(site.lines().size() < k_max_request_bytes);
   CHECK(site.lines().find(" more: nodestage report 7)\n") != std::string::npos);
 }

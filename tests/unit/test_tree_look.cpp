@@ -43,13 +43,13 @@ TEST_CASE("identify: the same directory has the same key, and says how much is i
   run.order.threads = 7;
   CHECK(run.key() == key);
   // What is read sets no other time.
-  REQUIRE(run.in_data("cat d/a/f d/a/b/g >/dev/null; ls -R d >/dev/null") == 0);
+  run.prepare("cat d/a/f d/a/b/g >/dev/null; ls -R d >/dev/null");
   CHECK(run.key() == key);
 }
 
 TEST_CASE("identify: whatever changes in a directory changes its key") {
   OneDirectory run;
-  REQUIRE(run.in_data("setfattr -n user.a -v 1 d/y && mkfifo d/a/fifo") == 0);
+  run.prepare("setfattr -n user.a -v 1 d/y && mkfifo d/a/fifo");
   const std::string key = run.valid_key();
   std::string change;
   SUBCASE("bytes, with the size and the time as before") {
@@ -72,7 +72,7 @@ TEST_CASE("identify: whatever changes in a directory changes its key") {
   SUBCASE("an extended attribute") { change = "setfattr -n user.a -v 2 d/y"; }
   SUBCASE("a FIFO less, which no copy has") { change = "rm d/a/fifo"; }
   SUBCASE("a file moved to another directory") { change = "mv d/a/b/g d/e/g"; }
-  REQUIRE(run.in_data(change) == 0);
+  run.prepare(change);
   const std::string other = run.valid_key();
   CHECK(other != key);
 }
@@ -81,17 +81,18 @@ TEST_CASE("identify: what is excluded from a directory is not in its key") {
   OneDirectory run;
   run.item().exclude = {"b", "*.log"};
   const std::string key = run.valid_key();
-  REQUIRE(run.in_data("touch d/a/b/new && chmod 0 d/a/b/g") == 0);
+  run.prepare("touch d/a/b/new && chmod 0 d/a/b/g");
   CHECK(run.key() == key);
-  REQUIRE(run.in_data("touch d/a/f") == 0);
+  run.prepare("touch d/a/f");
   CHECK(run.key() != key);
 }
 
 TEST_CASE("identify: what is behind followed links is in a directory's key") {
   OneDirectory run;
-  REQUIRE(run.in_data("mkdir -p blobs/deep && echo 1 >blobs/1 && echo 2 >blobs/deep/2 && "
-                      "ln -s ../blobs/1 d/one && ln -s ../../blobs d/a/all && ln -s ../none d/no "
-                      "&& ln -s .. d/up && ln -s ../blobs blobs/again") == 0);
+  run.prepare(
+      "mkdir -p blobs/deep && echo 1 >blobs/1 && echo 2 >blobs/deep/2 && "
+      "ln -s ../blobs/1 d/one && ln -s ../../blobs d/a/all && ln -s ../none d/no "
+      "&& ln -s .. d/up && ln -s ../blobs blobs/again");
   run.item().links = Links::follow;
   const std::string key = run.valid_key();
   CHECK(run.key() == key);
@@ -99,11 +100,11 @@ TEST_CASE("identify: what is behind followed links is in a directory's key") {
   SUBCASE("a file") { change = "touch blobs/1"; }
   SUBCASE("a file in a directory") { change = "touch blobs/deep/2"; }
   SUBCASE("what was not there") { change = "touch none"; }
-  REQUIRE(run.in_data(change) == 0);
+  run.prepare(change);
   CHECK(run.key() != key);
   run.item().links = Links::keep;
   const std::string kept = run.key();
-  REQUIRE(run.in_data("touch blobs/1 blobs/deep/2 && rm -f none") == 0);
+  run.prepare("touch blobs/1 blobs/deep/2 && rm -f none");
   CHECK(run.key() == kept);
   run.item().links = Links::follow;
   run.order.cache_never = {run.data() + "/blobs"};
@@ -115,11 +116,11 @@ TEST_CASE("identify: a directory that must not be kept, and why") {
   OneDirectory run;
   std::string why;
   SUBCASE("a part that cannot be listed") {
-    REQUIRE(run.in_data("chmod 300 d/a/b") == 0);
+    run.prepare("chmod 300 d/a/b");
     why = run.data() + "/d/a/b: Permission denied";
   }
   SUBCASE("a part that cannot be entered") {
-    REQUIRE(run.in_data("chmod 600 d/a/b") == 0);
+    run.prepare("chmod 600 d/a/b");
     why = run.data() + "/d/a/b/g: Permission denied";
   }
   SUBCASE("never") {
@@ -132,26 +133,26 @@ TEST_CASE("identify: a directory that must not be kept, and why") {
   }
   SUBCASE("changed just now") {
     run.order.cache_min_age_s = 60;
-    REQUIRE(run.in_data("sleep 0.05 && touch d/a/b/g") == 0);  // later than a tick of the clock
+    run.prepare("sleep 0.05 && touch d/a/b/g");  // later than a tick of the clock
     why = run.data() +
           "/d/a/b/g: was changed less than a minute ago; a directory is kept when nothing in it "
           "has changed for 1 min 00 s";
   }
   CHECK(run.key().empty());
   CHECK(run.why_not == why);
-  REQUIRE(run.in_data("chmod -R u+rwX d") == 0);
+  run.prepare("chmod -R u+rwX d");
 }
 
 TEST_CASE(
     "identify: files whose times are in the future do not keep a directory from being shared") {
   OneDirectory run;
-  REQUIRE(run.in_data("touch -d 2100-01-01 d/a/b/g") == 0);
+  run.prepare("touch -d 2100-01-01 d/a/b/g");
   CHECK_MESSAGE(run.key().size() == k_share_key_bytes, run.why_not);
 }
 
 TEST_CASE("identify: what is never kept is not kept behind a followed link either") {
   OneDirectory run;
-  REQUIRE(run.in_data("mkdir -p other/secret && ln -s ../other d/all") == 0);
+  run.prepare("mkdir -p other/secret && ln -s ../other d/all");
   run.item().links = Links::follow;
   REQUIRE(run.key().size() == k_share_key_bytes);
   run.order.cache_never = {run.data() + "/other/secret"};
@@ -162,7 +163,7 @@ TEST_CASE("identify: what is never kept is not kept behind a followed link eithe
 TEST_CASE("identify: a directory that was just changed says from when on it can be kept") {
   OneDirectory run;
   const std::uint64_t begun = wall_ms();
-  REQUIRE(run.in_data("touch d/a/b/g") == 0);
+  run.prepare("touch d/a/b/g");
   run.order.cache_min_age_s = 60;
   CHECK(run.key().empty());
   REQUIRE(run.has_flag(k_item_unsettled));
@@ -176,16 +177,17 @@ TEST_CASE(
   CHECK(run.look(1).entries == 9);
   CHECK(run.look(1).digest == run.look(16).digest);
   CHECK(run.look(2).why_not.empty());
-  REQUIRE(run.in_data("mkdir d/many && cd d/many && seq 9000 | xargs touch") == 0);
-  REQUIRE(run.in_data("python3 -c \"import os\nos.chdir('d')\nfor i in range(3000): "
-                      "os.mkdir('deeper'); os.chdir('deeper')\"") == 0);
+  run.prepare("mkdir d/many && cd d/many && seq 9000 | xargs touch");
+  run.prepare(
+      "python3 -c \"import os\nos.chdir('d')\nfor i in range(3000): "
+      "os.mkdir('deeper'); os.chdir('deeper')\"");
   const TreeLook look = run.look(4);
   CHECK(look.why_not.empty());
   CHECK(look.entries == 9 + 1 + 9000 + 3000);
   CHECK(run.look(1).digest == look.digest);
-  REQUIRE(run.in_data("rm d/many/8999") == 0);
+  run.prepare("rm d/many/8999");
   CHECK(run.look(4).digest != look.digest);
-  REQUIRE(run.in_data("rm -rf d/deeper") == 0);
+  run.prepare("rm -rf d/deeper");
 }
 
 TEST_CASE("the digest of a directory does not depend on the order of its entries") {
@@ -233,7 +235,7 @@ TEST_CASE("a group with a directory in it that is to be kept") {
     CHECK(run.in_job("test -z \"$(find all ! -type l -perm /222)\""));
   }
   SUBCASE("a file in the directory is another one") {
-    REQUIRE(run.in_data("touch d/a/b/g") == 0);
+    run.prepare("touch d/a/b/g");
     REQUIRE_MESSAGE(run.run() == 0, run.status.cause);
     CHECK_FALSE(run.has_flag(k_item_whole));
   }
@@ -241,7 +243,7 @@ TEST_CASE("a group with a directory in it that is to be kept") {
 
 TEST_CASE("a directory that is changed while it is staged is the job's own") {
   OneDirectory run;
-  REQUIRE(run.in_data("head -c 3000000 /dev/zero >d/a/z") == 0);
+  run.prepare("head -c 3000000 /dev/zero >d/a/z");
   run.decide(ShareRole::lead, "d");
   run.rate = 2'000'000;
   bool is_changed = true;
@@ -254,9 +256,10 @@ TEST_CASE("a directory that is changed while it is staged is the job's own") {
   SUBCASE("another directory has its name meanwhile") {
     change = "mv d e; cp -r e d; sleep 0.3; rm -r d; mv e d";
   }
-  REQUIRE(run.in_data("(for i in $(seq 10000); do test ! -e "
-                      "../job/.nodestage-partial/items/0/one/a/z || break; sleep 0.001; done; " +
-                      change + ") >/dev/null 2>&1 &") == 0);
+  run.prepare(
+      "(for i in $(seq 10000); do test ! -e "
+      "../job/.nodestage-partial/items/0/one/a/z || break; sleep 0.001; done; " +
+      change + ") >/dev/null 2>&1 &");
   REQUIRE_MESSAGE(run.run() == 0, run.status.cause);
   CHECK(run.has_flag(k_item_whole) == !is_changed);
   CHECK(run.note() == (is_changed ? "not shared: it was changed while it was read; it is read-only"

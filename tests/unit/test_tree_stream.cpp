@@ -5,6 +5,7 @@
 
 #include "common/os/file.hpp"
 #include "daemon/worker/piece/tree_stream.hpp"
+#include "texts.hpp"
 #include "tree_records.hpp"
 
 using namespace nodestage;
@@ -35,9 +36,7 @@ struct SentStream {
   }
   static Board made(int fd) {
     REQUIRE(::ftruncate(fd, k_relay_board_bytes) == 0);
-    auto board = Board::map(fd);
-    REQUIRE(board);
-    return std::move(*board);
+    return must(Board::map(fd));
   }
 };
 
@@ -47,8 +46,7 @@ TEST_CASE("a stream that makes no sense, or has no bounds, is not believed") {
   using namespace tree_records;
   const std::string nul("a\0b", 3);
   std::string bad;
-  ExtractRules rules;
-  rules.xattrs = true;
+  ExtractRules rules{.xattrs = true};
   SUBCASE("it ends without its last record") {}
   SUBCASE("it ends in a record") { bad = file("a").substr(0, 9); }
   SUBCASE("a record is too long") { bad = "\xff\xff\xff\xff"; }
@@ -92,10 +90,9 @@ TEST_CASE("a stream that makes no sense, or has no bounds, is not believed") {
   }
   SentStream sent(file("good", 0, {0644, 5}) + bad);
   TreeStreamReader stream(sent.tree, rules);
-  const auto good = stream.next();
-  REQUIRE(good);
-  CHECK(good->entry.name == "good");
-  CHECK(good->entry.mtime->tv_nsec == 5);
+  const auto good = must(stream.next());
+  CHECK(good.entry.name == "good");
+  CHECK(good.entry.mtime->tv_nsec == 5);
   while (stream.next()) continue;
   CHECK(stream.has_broken());
 }
@@ -106,8 +103,6 @@ TEST_CASE("the deepest tree that is relayed, and data in parts, are right") {
   TreeStreamReader stream(sent.tree, {});
   for (const auto kind : {TreeRecord::Kind::entry, TreeRecord::Kind::data, TreeRecord::Kind::data,
                           TreeRecord::Kind::end}) {
-    const auto record = stream.next();
-    REQUIRE(record);
-    CHECK(record->kind == kind);
+    CHECK(must(stream.next()).kind == kind);
   }
 }

@@ -12,6 +12,7 @@
 #include "cli/pack/pack_directory.hpp"
 #include "common/os/file.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 namespace fs = std::filesystem;
@@ -52,29 +53,25 @@ TEST_CASE("a tree's total: regular files at any depth, each once, and no links")
   std::ofstream(scratch / "a/b/c/two") << std::string(234, 'x');
   fs::create_hard_link(scratch / "a/one", scratch / "a/b/again");
   fs::create_symlink("../one", scratch / "a/b/link");
-  const auto directory = open_at(AT_FDCWD, scratch / "a", O_RDONLY | O_DIRECTORY);
-  REQUIRE(directory);
-  CHECK(total_of(directory->get()) == 1234);
+  CHECK(total_of(must(open_at(AT_FDCWD, scratch / "a", O_RDONLY | O_DIRECTORY)).get()) == 1234);
 }
 
 TEST_CASE("a tree's total: what is no directory has none, and a count that is not awaited ends") {
   const Scratch scratch;
   for (int i = 0; i < 100; ++i) std::ofstream(scratch / std::to_string(i)) << "x";
   CHECK(TreeTotal(-1).bytes() == 0);
-  const auto directory = open_at(AT_FDCWD, scratch.path().string(), O_RDONLY | O_DIRECTORY);
-  REQUIRE(directory);
-  const TreeTotal left(directory->get());
+  const auto directory = must(open_at(AT_FDCWD, scratch.path().string(), O_RDONLY | O_DIRECTORY));
+  const TreeTotal left(directory.get());
 }
 
 TEST_CASE("a tree's total: without memory there is none, and nothing else ends") {
   const Scratch scratch;
   std::ofstream(scratch / "one") << "x";
-  const auto directory = open_at(AT_FDCWD, scratch.path().string(), O_RDONLY | O_DIRECTORY);
-  REQUIRE(directory);
+  const auto directory = must(open_at(AT_FDCWD, scratch.path().string(), O_RDONLY | O_DIRECTORY));
   has_main_all_memory = true;
   std::uint64_t bytes = 1;
   {
-    const TreeTotal total(directory->get());
+    const TreeTotal total(directory.get());
     bytes = total.bytes();
   }
   has_main_all_memory = false;

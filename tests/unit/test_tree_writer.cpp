@@ -1,5 +1,10 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 
+#include <filesystem>
+
+#include "daemon/worker/write/entry_maker.hpp"
 #include "daemon/worker/write/tree_writer.hpp"
 #include "piece_run.hpp"
 #include "stage_run.hpp"
@@ -25,60 +30,57 @@ TEST_CASE("a tar becomes what GNU tar makes of it") {
     for (const std::string umask : {"022", "077", "002"}) {
       CAPTURE(format);
       CAPTURE(umask);
-      StageRun stage;
-      REQUIRE(stage.in_data(
-                  "mkdir -p s/ro/in s/sticky s/gid && cd s && echo a > ro/in/f && echo b > suid && "
-                  "chmod 6755 suid && chmod 1777 sticky && chmod 2775 gid && ln suid hard && ln "
-                  "hard ro/in/h2 && "
-                  "ln -s ../nowhere ro/dangling && truncate -s 20M sparse && "
-                  "echo e >> sparse && "
-                  "touch -hd '2001-02-03 04:05:06.789' ro/dangling && touch -d '1969-12-31 "
-                  "23:00:00' suid && "
-                  "touch -d '2033-01-01 00:00:00.25' ro/in ro && mkdir -p implicit/a/b && echo i > "
-                  "implicit/a/b/c && "
-                  "chmod 444 ro/in/f && echo 1 > twice && chmod 555 ro ro/in && cd .. && "
-                  "tar --warning=no-timestamp --format=" +
-                  format +
-                  " -Scf x.tar --exclude s/implicit s && echo 22 > s/twice && "
-                  "tar --format=" +
-                  format + " -Srf x.tar s/twice s/implicit/a/b/c") == 0);
-      REQUIRE(stage.in_data("umask " + umask +
-                            "; mkdir ref && tar --warning=no-timestamp -xf x.tar -C ref") == 0);
+      StageRun stage(
+          "mkdir -p s/ro/in s/sticky s/gid && cd s && echo a > ro/in/f && echo b > suid && "
+          "chmod 6755 suid && chmod 1777 sticky && chmod 2775 gid && ln suid hard && ln "
+          "hard ro/in/h2 && "
+          "ln -s ../nowhere ro/dangling && truncate -s 20M sparse && "
+          "echo e >> sparse && "
+          "touch -hd '2001-02-03 04:05:06.789' ro/dangling && touch -d '1969-12-31 "
+          "23:00:00' suid && "
+          "touch -d '2033-01-01 00:00:00.25' ro/in ro && mkdir -p implicit/a/b && echo i > "
+          "implicit/a/b/c && "
+          "chmod 444 ro/in/f && echo 1 > twice && chmod 555 ro ro/in && cd .. && "
+          "tar --warning=no-timestamp --format=" +
+          format +
+          " -Scf x.tar --exclude s/implicit s && echo 22 > s/twice && "
+          "tar --format=" +
+          format + " -Srf x.tar s/twice s/implicit/a/b/c");
+      stage.prepare("umask " + umask +
+                    "; mkdir ref && tar --warning=no-timestamp -xf x.tar -C ref");
       stage.add("x.tar").destination = "got";
       stage.request.umask = static_cast<unsigned>(std::stoi(umask, nullptr, 8));
       REQUIRE(stage.run() == 0);
       // Times of directories that the archive does not hold are "now".
       const std::string drop =
           " && sed -i -E '/^(s\\/implicit(\\/a|\\/a\\/b)?)? d /s/[0-9]+\\.[0-9]+/T/' ";
-      REQUIRE(stage.in_data(written_listing(stage.data() + "/ref", stage.data() + "/1") + drop +
-                            stage.data() + "/1") == 0);
-      REQUIRE(stage.in_data(written_listing(stage.job() + "/got", stage.data() + "/2") + drop +
-                            stage.data() + "/2") == 0);
+      stage.prepare(written_listing(stage.data() + "/ref", stage.data() + "/1") + drop +
+                    stage.data() + "/1");
+      stage.prepare(written_listing(stage.job() + "/got", stage.data() + "/2") + drop +
+                    stage.data() + "/2");
       CHECK(stage.in_data("diff 1 2") == 0);
     }
   }
 }
 
 TEST_CASE("a name that comes again: the later one wins") {
-  PieceRun run;
-  REQUIRE(run.shell("mkdir 1 2 && echo old > 1/f && mkdir 1/d && ln -s f 1/l && echo x > 1/g && "
-                    "echo new > 2/f && echo file > 2/d && mkdir 2/g 2/l && echo in > 2/l/in && "
-                    "tar cf x.tar -C 1 f d l g -C ../2 f d l g") == 0);
-  REQUIRE(run.build(run.scratch / "x.tar") == "");
+  PieceRun run(
+      "mkdir 1 2 && echo old > 1/f && mkdir 1/d && ln -s f 1/l && echo x > 1/g && "
+      "echo new > 2/f && echo file > 2/d && mkdir 2/g 2/l && echo in > 2/l/in && "
+      "tar cf x.tar -C 1 f d l g -C ../2 f d l g");
+  REQUIRE(run.build("x.tar") == "");
   CHECK(run.shell("diff -r 2 " + run.out()) == 0);
 }
 
 TEST_CASE("evil entries are refused, and touch nothing outside") {
-  PieceRun run;
-  REQUIRE(
-      run.shell(
-          "mkdir sub out; echo x > secret; echo evil > f; cd sub; "
-          "tar -cPf ../dots.tar ../f; tar -cPf ../deep.tar --transform 's,^,a/../../,' ../f; "
-          "ln -s .. up; ln -s ../out to; tar -cf ../link.tar up; tar -rf ../link.tar --transform "
-          "'s,.*,up/written,' -P ../f; echo a > a; ln a b; "
-          "tar -cPf ../hard.tar --transform 'flags=h;s,^a$,../secret,' a b") == 0);
+  PieceRun run(
+      "mkdir sub out; echo x > secret; echo evil > f; cd sub; "
+      "tar -cPf ../dots.tar ../f; tar -cPf ../deep.tar --transform 's,^,a/../../,' ../f; "
+      "ln -s .. up; ln -s ../out to; tar -cf ../link.tar up; tar -rf ../link.tar --transform "
+      "'s,.*,up/written,' -P ../f; echo a > a; ln a b; "
+      "tar -cPf ../hard.tar --transform 'flags=h;s,^a$,../secret,' a b");
   for (const std::string name : {"dots.tar", "deep.tar", "link.tar", "hard.tar"}) {
-    const std::string fault = run.build(run.scratch / name);
+    const std::string fault = run.build(name);
     INFO(name << ": " << fault);
     CHECK(fault.starts_with(run.scratch / name));
     CHECK(fault.find('\n') != std::string::npos);
@@ -91,45 +93,89 @@ TEST_CASE("absolute names land below the destination") {
   REQUIRE(run.shell(
               "mkdir -p sub; echo x > sub/f; tar -cPf x.tar $PWD/sub/f; tar -rf x.tar ./sub/./f") ==
           0);
-  REQUIRE(run.build(run.scratch / "x.tar") == "");
+  REQUIRE(run.build("x.tar") == "");
   CHECK(run.shell("cmp sub/f " + run.out() + "$PWD/sub/f && cmp sub/f " + run.out("sub/f")) == 0);
 }
 
 TEST_CASE("a hard link whose file was left out is told") {
-  PieceRun run;
-  REQUIRE(run.shell("mkdir a; echo x > a/one; ln a/one a/two; tar cf x.tar a/one a/two") == 0);
+  PieceRun run("mkdir a; echo x > a/one; ln a/one a/two; tar cf x.tar a/one a/two");
   run.item.exclude = {"a/one"};
-  CHECK(run.build(run.scratch / "x.tar").find("entry 'a/two': is a hard link to 'a/one'") !=
-        std::string::npos);
-  REQUIRE(run.shell("ln a/one top; tar cf y.tar top a/one") == 0);
+  CHECK(run.build("x.tar").find("entry 'a/two': is a hard link to 'a/one'") != std::string::npos);
+  run.prepare("ln a/one top; tar cf y.tar top a/one");
   run.item = {};
   run.item.strip = 1;
-  CHECK(run.build(run.scratch / "y.tar")
-            .find("entry 'a/one': is a hard link to 'top', which strip= leaves out") !=
-        std::string::npos);
-}
-
-TEST_CASE("a hard link to itself: nothing new, or a fault when there is no such file") {
-  PieceRun run;
-  REQUIRE(run.shell("echo x > f; ln f g; tar cf good.tar f f; "
-                    "tar cf bad.tar --transform 'flags=h;s,^f$,g,' f g; "
-                    "tar --delete -f bad.tar f") == 0);
-  CHECK(run.build(run.scratch / "good.tar") == "");
-  CHECK(file_text(run.out("f")) == "x\n");
   CHECK(
-      run.build(run.scratch / "bad.tar").find("entry 'g': is a hard link to itself, and nothing") !=
+      run.build("y.tar").find("entry 'a/one': is a hard link to 'top', which strip= leaves out") !=
       std::string::npos);
 }
 
+TEST_CASE("a hard link to itself: nothing new, or a fault when there is no such file") {
+  PieceRun run(
+      "echo x > f; ln f g; tar cf good.tar f f; "
+      "tar cf bad.tar --transform 'flags=h;s,^f$,g,' f g; "
+      "tar --delete -f bad.tar f");
+  CHECK(run.build("good.tar") == "");
+  CHECK(file_text(run.out("f")) == "x\n");
+  CHECK(run.build("bad.tar").find("entry 'g': is a hard link to itself, and nothing") !=
+        std::string::npos);
+}
+
 TEST_CASE("names longer than a path may be") {
-  PieceRun run;
-  REQUIRE(run.shell("d=$(printf 'd%.0s' $(seq 200)); mkdir top; (cd top; for i in $(seq 40); do "
-                    "mkdir $d; cd -P $d; done; "
-                    "echo deep > f); tar cf x.tar top") == 0);
-  REQUIRE(run.build(run.scratch / "x.tar") == "");
+  PieceRun run(
+      "d=$(printf 'd%.0s' $(seq 200)); mkdir top; (cd top; for i in $(seq 40); do "
+      "mkdir $d; cd -P $d; done; "
+      "echo deep > f); tar cf x.tar top");
+  REQUIRE(run.build("x.tar") == "");
   CHECK(run.shell("tar cf z.tar -C " + run.out() +
                   " top && tar tf z.tar | tail -1 | wc -c > size") == 0);
   CHECK(std::stoi(file_text(run.scratch / "size")) > 8000);
-  CHECK(run.build(run.scratch / "top") == "");
+  CHECK(run.build("top") == "");
   CHECK(run.shell("rm -rf top out1 out2") == 0);
+}
+
+TEST_CASE("where no more files may be open, those that are kept are closed") {
+  const Scratch scratch;
+  const Fd root(::open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit few{static_cast<rlim_t>(root.get()) + 12, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  int failed = 0;
+  {
+    DirectoryCache directories(root.get());
+    for (int i = 0; i < 60; ++i) {
+      if (!directories.open("a/b" + std::to_string(i))) ++failed;
+    }
+  }
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(failed == 0);
+  for (int i = 0; i < 60; ++i)
+    CHECK(std::filesystem::is_directory(scratch / ("a/b" + std::to_string(i))));
+}
+
+TEST_CASE("the directories on the way are kept open, too") {
+  const Scratch scratch;
+  const Fd root(::open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  DirectoryCache directories(root.get());
+  REQUIRE(directories.open("a/b/c"));
+  std::filesystem::rename(scratch / "a", scratch / "moved");
+  REQUIRE(directories.open("a/b/d/e"));
+  CHECK(std::filesystem::is_directory(scratch / "moved/b/d/e"));
+  CHECK_FALSE(std::filesystem::exists(scratch / "a"));
+  directories.forget();
+  REQUIRE(directories.open("a/b"));
+  CHECK(std::filesystem::is_directory(scratch / "a/b"));
+}
+
+TEST_CASE("what is on the way and no directory is told, and nothing is made beside it") {
+  const Scratch scratch;
+  const Fd root(::open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  std::filesystem::create_directory(scratch / "real");
+  std::filesystem::create_directory_symlink("real", scratch / "link");
+  write_file(scratch / "file", "x");
+  DirectoryCache directories(root.get());
+  CHECK(directories.open("link/a").error().code == ELOOP);
+  CHECK(directories.open("link").error().code == ELOOP);
+  CHECK(directories.open("file/a").error().code == ENOTDIR);
+  CHECK(std::filesystem::is_empty(scratch / "real"));
 }

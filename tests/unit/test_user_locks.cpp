@@ -10,6 +10,7 @@
 #include "common/os/file.hpp"
 #include "daemon/root/basis/user_locks.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 namespace fs = std::filesystem;
@@ -30,20 +31,17 @@ std::string text_of(const fs::path& path) {
 TEST_CASE("a call under a user's locks: what it does is done, and its errno is the caller's") {
   Scratch scratch;
   fs::create_directory(scratch / "tree");
-  const auto top = open_at(AT_FDCWD, scratch.path(), O_RDONLY | O_DIRECTORY);
-  const auto tree = open_at(AT_FDCWD, scratch / "tree", O_PATH);
-  REQUIRE(top);
-  REQUIRE(tree);
+  const auto top = must(open_at(AT_FDCWD, scratch.path(), O_RDONLY | O_DIRECTORY));
+  const auto tree = must(open_at(AT_FDCWD, scratch / "tree", O_PATH));
   UserLocks locks;
-  const auto remove = [&] { return ::unlinkat(top->get(), "tree", AT_REMOVEDIR) == 0 ? 0 : errno; };
+  const auto remove = [&] { return ::unlinkat(top.get(), "tree", AT_REMOVEDIR) == 0 ? 0 : errno; };
   const UserLocks::Call call{UserLocks::Kind::other, scratch / "tree", 7,
-                             {tree->get()},          {top->get()},     remove};
+                             {tree.get()},           {top.get()},      remove};
   CHECK(locks.make(call));
   CHECK_FALSE(fs::exists(scratch / "tree"));
-  const Status again = locks.make(call);
-  REQUIRE_FALSE(again);
-  CHECK(again.error().code == ENOENT);
-  CHECK(again.error().what == scratch / "tree" + ": No such file or directory");
+  const Error again = must_fail(locks.make(call));
+  CHECK(again.code == ENOENT);
+  CHECK(again.what == scratch / "tree" + ": No such file or directory");
 }
 
 TEST_CASE("the child of such a call has no other descriptor of the daemon's") {
@@ -60,9 +58,7 @@ TEST_CASE("the child of such a call has no other descriptor of the daemon's") {
 TEST_CASE("a call whose child is killed is a fault, and can be made again") {
   UserLocks locks;
   const auto die = [] { return ::kill(::getpid(), SIGKILL) == 0 ? EAGAIN : errno; };
-  const Status killed = locks.make({UserLocks::Kind::other, "tree", 7, {}, {}, die});
-  REQUIRE_FALSE(killed);
-  CHECK(killed.error().code == EINTR);
+  CHECK(must_fail(locks.make({UserLocks::Kind::other, "tree", 7, {}, {}, die})).code == EINTR);
   CHECK(locks.make({UserLocks::Kind::other, "tree", 7, {}, {}, [] { return 0; }}));
 }
 

@@ -13,8 +13,7 @@ void check_works(VenvRun& run, const std::string& place = "env") {
   CHECK(run.state() == ItemState::done);
   const std::string env = run.job() + "/" + place;
   CHECK(run.status.environment == std::vector<std::string>{"NODESTAGE_VENV=" + env});
-  REQUIRE(run.in_data(
-              "for d in *; do [ ! -d \"$d\" ] || chmod -R u+w \"$d\"; rm -rf \"$d\"; done") == 0);
+  run.prepare("for d in *; do [ ! -d \"$d\" ] || chmod -R u+w \"$d\"; rm -rf \"$d\"; done");
   const std::string q = "'" + place + "'";
   CHECK(run.output("stamp=$(find " + q + " -name '*.pyc' -printf '%p %i %T@ %s\\n' | sort); " + q +
                    "/bin/show; now=$(find " + q +
@@ -44,9 +43,9 @@ void check_works(VenvRun& run, const std::string& place = "env") {
 
 TEST_CASE("venv: a directory is copied and relocated") {
   VenvRun run;
-  SUBCASE("links") { REQUIRE(run.make("old") == 0); }
-  SUBCASE("copies") { REQUIRE(run.make("old", "--copies") == 0); }
-  SUBCASE("system site packages") { REQUIRE(run.make("old", "--system-site-packages") == 0); }
+  SUBCASE("links") { run.make("old"); }
+  SUBCASE("copies") { run.make("old", "--copies"); }
+  SUBCASE("system site packages") { run.make("old", "--system-site-packages"); }
   run.add_venv("old");
   check_works(run);
   CHECK(run.what() == "venv");
@@ -55,7 +54,7 @@ TEST_CASE("venv: a directory is copied and relocated") {
 
 TEST_CASE("venv: wheels= had no meaning for an environment that was there") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
+  run.make("old");
   auto& item = run.add_venv("old");
   item.python = "/usr/bin/python3";  // as a submission in an environment sets it
   std::string note;
@@ -86,17 +85,18 @@ TEST_CASE("venv: an environment of any name, place and mode works where it is st
   }
   SUBCASE("files and directories that may not be written") { then = "chmod -R a-w old"; }
   VenvRun run;
-  REQUIRE(run.make(made) == 0);
-  REQUIRE(run.in_data(then) == 0);
+  run.make(made);
+  run.prepare(then);
   run.add_venv(source).destination = place;
   check_works(run, place);
 }
 
 TEST_CASE("venv: an archive behind a #! that is larger than any text") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
-  REQUIRE(run.in_data("{ printf '#!%s/old/bin/python3\\n' \"$PWD\"; head -c 9000000 /dev/zero; } "
-                      ">old/bin/app; chmod 755 old/bin/app") == 0);
+  run.make("old");
+  run.prepare(
+      "{ printf '#!%s/old/bin/python3\\n' \"$PWD\"; head -c 9000000 /dev/zero; } "
+      ">old/bin/app; chmod 755 old/bin/app");
   run.add_venv("old");
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK(run.output("head -n 1 env/bin/app") == "#!" + run.job() + "/env/bin/python3\n");
@@ -104,18 +104,19 @@ TEST_CASE("venv: an archive behind a #! that is larger than any text") {
 
 TEST_CASE("venv: archives") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
-  SUBCASE("of what is in it") { REQUIRE(run.in_data("tar czf env.tgz -C old .; rm -r old") == 0); }
-  SUBCASE("of the directory") { REQUIRE(run.in_data("tar czf env.tgz old; rm -r old") == 0); }
+  run.make("old");
+  SUBCASE("of what is in it") { run.prepare("tar czf env.tgz -C old .; rm -r old"); }
+  SUBCASE("of the directory") { run.prepare("tar czf env.tgz old; rm -r old"); }
   SUBCASE("of the directory by a longer name") {
-    REQUIRE(run.in_data("mkdir -p a/b; mv old a/b; tar czf env.tgz a; rm -r a") == 0);
+    run.prepare("mkdir -p a/b; mv old a/b; tar czf env.tgz a; rm -r a");
   }
   SUBCASE("zip, whose times are too coarse for compiled files") {
-    REQUIRE(run.in_data("zip -qryX env.zip old; mv env.zip env.tgz; rm -r old") == 0);
+    run.prepare("zip -qryX env.zip old; mv env.zip env.tgz; rm -r old");
   }
   SUBCASE("with scripts as venv-pack leaves them") {
-    REQUIRE(run.in_data("sed -i '1s|.*|#!/usr/bin/env python3|' old/bin/show; tar czf env.tgz old; "
-                        "rm -r old") == 0);
+    run.prepare(
+        "sed -i '1s|.*|#!/usr/bin/env python3|' old/bin/show; tar czf env.tgz old; "
+        "rm -r old");
   }
   run.add_venv("env.tgz");
   check_works(run);
@@ -146,7 +147,7 @@ TEST_CASE("venv: what is none is refused in words") {
 
 TEST_CASE("venv: an interpreter that is missing here is named") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
+  run.make("old");
   SUBCASE("a link") {
     REQUIRE(
         run.in_data(
@@ -160,8 +161,9 @@ TEST_CASE("venv: an interpreter that is missing here is named") {
     run.add_venv("env.tar");
   }
   SUBCASE("the home of a copy") {
-    REQUIRE(run.in_data("rm old/bin/python*; cp /usr/bin/python3 old/bin/python; "
-                        "sed -i 's|^home = .*|home = /opt/no/such/bin|' old/pyvenv.cfg") == 0);
+    run.prepare(
+        "rm old/bin/python*; cp /usr/bin/python3 old/bin/python; "
+        "sed -i 's|^home = .*|home = /opt/no/such/bin|' old/pyvenv.cfg");
     run.add_venv("old");
   }
   CHECK(run.run() == 1);
@@ -173,8 +175,8 @@ TEST_CASE("venv: an interpreter that is missing here is named") {
 
 TEST_CASE("venv: another version of Python") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
-  REQUIRE(run.in_data("mv old/lib/python3* old/lib/python3.99") == 0);
+  run.make("old");
+  run.prepare("mv old/lib/python3* old/lib/python3.99");
   run.add_venv("old");
   CHECK(run.run() == 1);
   CHECK(has(run.cause(), "was made for Python 3.99, and /usr/bin/python3 on node n1 is 3."));
@@ -182,15 +184,14 @@ TEST_CASE("venv: another version of Python") {
 
 TEST_CASE("venv: editable installs, inside and outside") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
-  REQUIRE(
-      run.in_data(
-          R"(site=$(echo old/lib/python3*/site-packages); mkdir -p old/src/inner outer $site/inner-1.dist-info $site/outer-1.dist-info
+  run.make("old");
+  run.prepare(
+      R"(site=$(echo old/lib/python3*/site-packages); mkdir -p old/src/inner outer $site/inner-1.dist-info $site/outer-1.dist-info
 echo 'x = 1' >old/src/inner/inner.py; echo 'x = 2' >outer/outer.py
 echo "$PWD/old/src/inner" >$site/inner.pth; echo "$PWD/outer" >$site/__editable__.outer-1.pth
 echo '{"url": "file://'$PWD'/old/src/inner", "dir_info": {"editable": true}}' >$site/inner-1.dist-info/direct_url.json
 echo '{"url": "file://'$PWD'/outer", "dir_info": {"editable": true}}' >$site/outer-1.dist-info/direct_url.json
-)") == 0);
+)");
   run.add_venv("old");
   REQUIRE(run.run() == 0);
   CHECK(run.note().starts_with("outer is still read from " + run.data() +
@@ -209,8 +210,8 @@ TEST_CASE("venv: with optional the job starts without it") {
 
 TEST_CASE("venv: beside datasets") {
   VenvRun run;
-  REQUIRE(run.make("old") == 0);
-  REQUIRE(run.in_data("echo x >f") == 0);
+  run.make("old");
+  run.prepare("echo x >f");
   run.add("f");
   run.add_venv("old");
   REQUIRE(run.run() == 0);
@@ -222,8 +223,7 @@ TEST_CASE("venv: beside datasets") {
 }
 
 TEST_CASE("venv: what conda-pack made is unpacked by its own program") {
-  VenvRun run;
-  REQUIRE(run.in_data(R"(mkdir -p c/bin c/conda-meta c/lib/data; ln -s /usr/bin/python3 c/bin/python
+  VenvRun run(R"(mkdir -p c/bin c/conda-meta c/lib/data; ln -s /usr/bin/python3 c/bin/python
 printf 'prefix=/opt/placeholder_placeholder_placeholder_placeholder_placeholder_placeholder\n' >c/lib/data/text
 printf 'B\0/opt/placeholder_placeholder_placeholder_placeholder_placeholder_placeholder_placeholder_placeholder_placeholder_placeholder/x\0E' >c/lib/data/binary
 cat >c/bin/conda-unpack <<'E'
@@ -242,7 +242,7 @@ for name in ("text", "binary"):
         data = data.replace(old, new)
     open(path, "wb").write(data)
 E
-tar czf c.tgz -C c .)") == 0);
+tar czf c.tgz -C c .)");
   run.add_venv("c.tgz");
   SUBCASE("unpacked") {
     REQUIRE_MESSAGE(run.run() == 0, run.cause());
@@ -253,8 +253,9 @@ tar czf c.tgz -C c .)") == 0);
           run.output("stat -c %s ../data/c/lib/data/binary"));
   }
   SUBCASE("that fails: its own words, and nothing of pip") {
-    REQUIRE(run.in_data("printf 'raise SystemExit(\"no room for the prefix\")' "
-                        ">c/bin/conda-unpack; tar czf c.tgz -C c .") == 0);
+    run.prepare(
+        "printf 'raise SystemExit(\"no room for the prefix\")' "
+        ">c/bin/conda-unpack; tar czf c.tgz -C c .");
     CHECK(run.run() == 1);
     check_has(run.cause(), {"conda-unpack exited with code 1", "| no room for the prefix",
                             "run bin/conda-unpack there"});

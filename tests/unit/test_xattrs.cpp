@@ -61,10 +61,8 @@ TEST_CASE("an ACL's text as the kernel has it") {
       "10000700ffffffff"
       "20000400ffffffff");
   for (const std::string text : {"", "user:bob:rwx", "user::rwz", "everyone::rwx", "mask:1:rwx",
-                                 "user:4294967295:r--", "nonsense"}) {
-    CAPTURE(text);
-    CHECK(acl_hex(text) == "none");
-  }
+                                 "user:4294967295:r--", "nonsense"})
+    CHECK_MESSAGE(acl_hex(text) == "none", text);
 }
 
 TEST_CASE("what a pax header tells of attributes") {
@@ -86,41 +84,42 @@ TEST_CASE("what a pax header tells of attributes") {
 TEST_CASE("attributes and ACLs are kept where the site has it so") {
   PieceRun run;
   if (!can_make_tree(run)) return;
-  REQUIRE(run.shell("tar --xattrs --xattrs-include='*' --acls -cf g.tar -C s . && "
-                    "tar --acls --xattrs --xattrs-include='user.*' -czf t.tar.gz -C s . && " +
-                    xattr_listing("s", "wanted")) == 0);
-  REQUIRE(run.shell("! command -v bsdtar || bsdtar --xattrs --acls -cf b.tar -C s .") == 0);
+  run.prepare(
+      "tar --xattrs --xattrs-include='*' --acls -cf g.tar -C s . && "
+      "tar --acls --xattrs --xattrs-include='user.*' -czf t.tar.gz -C s . && " +
+      xattr_listing("s", "wanted"));
+  run.prepare("! command -v bsdtar || bsdtar --xattrs --acls -cf b.tar -C s .");
   for (const std::string name : {"g.tar", "t.tar.gz", "b.tar", "s"}) {
     CAPTURE(name);
     if (run.shell("test -e " + name) != 0) continue;
     run.rules.xattrs = true;
-    REQUIRE(run.build(run.scratch / name) == "");
+    REQUIRE(run.build(name) == "");
     CHECK(run.note == "");
     CHECK(run.shell(xattr_listing(run.out(), "got") + "; diff wanted got") == 0);
     CHECK(run.shell("test $(stat -c %a " + run.out("ro") + ") = 444") == 0);
     run.rules.xattrs = false;
-    REQUIRE(run.build(run.scratch / name) == "");
+    REQUIRE(run.build(name) == "");
     CHECK(run.shell(xattr_listing(run.out(), "got") + "; test ! -s got") == 0);
   }
   run.rules.xattrs = true;
-  REQUIRE(run.build(run.scratch / "s/f") == "");
+  REQUIRE(run.build("s/f") == "");
   CHECK(run.shell("getfattr -n user.a " + run.out()) == 0);
 }
 
 TEST_CASE("an ACL of somebody who is only named is left out and counted") {
   PieceRun run;
   if (!can_make_tree(run)) return;
-  REQUIRE(run.shell("setfacl -m u:nobody:r s/f && tar --acls -cf x.tar -C s f d") == 0);
+  run.prepare("setfacl -m u:nobody:r s/f && tar --acls -cf x.tar -C s f d");
   run.rules.xattrs = true;
-  REQUIRE(run.build(run.scratch / "x.tar") == "");
+  REQUIRE(run.build("x.tar") == "");
   CHECK(run.note == "1 extended attribute or ACL left out");
 }
 
 TEST_CASE("an ACL gives no more than the umask leaves") {
   PieceRun run;
   if (!can_make_tree(run)) return;
-  REQUIRE(run.shell("setfacl -b -m u:12345:rw,m:rw s/f && tar --acls -cf x.tar -C s f") == 0);
+  run.prepare("setfacl -b -m u:12345:rw,m:rw s/f && tar --acls -cf x.tar -C s f");
   run.rules.xattrs = true;
-  REQUIRE(run.build(run.scratch / "x.tar") == "");
+  REQUIRE(run.build("x.tar") == "");
   CHECK(run.shell("getfacl -cn " + run.out("f") + " | grep -x 'mask::r--'") == 0);
 }

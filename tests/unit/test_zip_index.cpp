@@ -120,7 +120,7 @@ TEST_CASE("bytes behind the end are ignored when the directory is where it says"
   const std::string whole = zip({stored("one", "1")});
   CHECK(fault_of(run, whole + "\nx") == "");
   write_file(run.scratch / "x.zip", whole + "\nx");
-  CHECK(run.build(run.scratch / "x.zip") == "");
+  CHECK(run.build("x.zip") == "");
   CHECK(run.note == "bytes after the end of the archive were ignored");
   CHECK(fault_of(run, zip({}) + "x") == "");
   // An inner zip whose end happens to be left of an outer one.
@@ -128,20 +128,18 @@ TEST_CASE("bytes behind the end are ignored when the directory is where it says"
     const std::string outer = zip({stored("inner.zip", inner), stored("more", "22")});
     CHECK(has(fault_of(run, outer.substr(0, outer.find("more") + 1)), "cut off at"));
   }
-  Layout layout;
-  layout.before = "#!/bin/sh";
+  Layout layout{.before = "#!/bin/sh"};
   CHECK(has(fault_of(run, zip({stored("one", "1")}, layout) + "x"), "cut off at"));
 }
 
 TEST_CASE("a zip behind a program is told by its end, when its name says zip") {
   PieceRun run;
-  Layout layout;
-  layout.before = "#!/bin/sh\nexec unzip";
+  Layout layout{.before = "#!/bin/sh\nexec unzip"};
   write_file(run.scratch / "x.zip", zip({stored("one", "1")}, layout));
-  CHECK(run.build(run.scratch / "x.zip") == "");
+  CHECK(run.build("x.zip") == "");
   CHECK(run.kind == "zip");
   write_file(run.scratch / "x.bin", zip({stored("one", "1")}, layout));
-  CHECK(run.build(run.scratch / "x.bin") == "");
+  CHECK(run.build("x.bin") == "");
   CHECK(run.kind == "file");
 }
 
@@ -151,7 +149,7 @@ TEST_CASE("what is wanted of it must be readable, which is told before anything 
   SUBCASE("a method of the last century") {
     member.told.method = member.local.method = 6;
     write_file(run.scratch / "x.zip", zip({stored("one", "1"), member}));
-    CHECK(has(run.build(run.scratch / "x.zip"),
+    CHECK(has(run.build("x.zip"),
               "x.zip: entry 'big': is compressed with method 6, which nodestage cannot read\n"));
   }
   SUBCASE("Deflate64, and one that only libarchive reads") {
@@ -159,7 +157,7 @@ TEST_CASE("what is wanted of it must be readable, which is told before anything 
     other.told.method = other.local.method = 12;
     member.told.method = member.local.method = 9;
     write_file(run.scratch / "x.zip", zip({other, member}));
-    CHECK(has(run.build(run.scratch / "x.zip"),
+    CHECK(has(run.build("x.zip"),
               "x.zip: entry 'big': is compressed with method 9 (Deflate64) among others, "
               "which nodestage cannot read\n"));
     return;
@@ -167,33 +165,32 @@ TEST_CASE("what is wanted of it must be readable, which is told before anything 
   SUBCASE("a password") {
     member.told.flags = member.local.flags = 1;
     write_file(run.scratch / "x.zip", zip({stored("one", "1"), member}));
-    CHECK(has(run.build(run.scratch / "x.zip"),
+    CHECK(has(run.build("x.zip"),
               "x.zip: entry 'big': is protected with a password, which a job cannot type\n"));
     return;
   }
   CHECK(run.shell("test ! -e " + run.out("one")) == 0);
   run.item.exclude = {"big"};
-  CHECK(run.build(run.scratch / "x.zip") == "");
+  CHECK(run.build("x.zip") == "");
 }
 
 TEST_CASE("one member by a rare method changes nothing of the others") {
-  PieceRun run;
-  REQUIRE(run.shell("echo x >f; touch -d '1969-12-31 UTC' f; echo y >g; zip -q x.zip f; "
-                    "zip -qZ bzip2 x.zip g") == 0);
-  CHECK(run.build(run.scratch / "x.zip") == "");
+  PieceRun run(
+      "echo x >f; touch -d '1969-12-31 UTC' f; echo y >g; zip -q x.zip f; "
+      "zip -qZ bzip2 x.zip g");
+  CHECK(run.build("x.zip") == "");
   struct stat info {};
   REQUIRE(::stat(run.out("f").c_str(), &info) == 0);
   CHECK(info.st_mtime == -86400);
 }
 
 TEST_CASE("a part of a split archive says so") {
-  PieceRun run;
-  REQUIRE(run.shell("head -c 300K /dev/urandom >f; zip -q -s 100K s.zip f; 7z a -v100k s.7z f "
-                    ">/dev/null") == 0);
+  PieceRun run(
+      "head -c 300K /dev/urandom >f; zip -q -s 100K s.zip f; 7z a -v100k s.7z f "
+      ">/dev/null");
   for (const std::string name : {"s.zip", "s.z01"})
-    CHECK(has(run.build(run.scratch / name), "is one part of a zip archive in several files"));
-  Layout layout;
-  layout.disk = 2;
+    CHECK(has(run.build(name), "is one part of a zip archive in several files"));
+  Layout layout{.disk = 2};
   CHECK(has(fault_of(run, zip({stored("one", "1")}, layout)), "one part of a zip archive"));
 }
 
@@ -281,7 +278,7 @@ TEST_CASE("members come by their places; of two with one name the later one wins
   PieceRun run;
   std::vector<Member> members{stored("a", "first"), stored("b", "b"), stored("a", "second")};
   write_file(run.scratch / "x.zip", zip(members));
-  REQUIRE(run.build(run.scratch / "x.zip") == "");
+  REQUIRE(run.build("x.zip") == "");
   CHECK(file_text(run.out("a")) == "second");
   CHECK(read(run, zip(members)).entries[2].data == "second");
 }

@@ -31,8 +31,7 @@ bool fails(const PieceRun& run, const Member& member, const std::string& cause) 
 // Deflate64, by 7-Zip, which stores what that does not make smaller.
 Member packed64(const PieceRun& run, const std::string& name, const std::string& data) {
   write_file(run.scratch / "in", data);
-  REQUIRE(run.shell("rm -f d.zip; " + seven_zip() +
-                    " a -tzip -mm=Deflate64 d.zip in > /dev/null") == 0);
+  run.prepare("rm -f d.zip; " + seven_zip() + " a -tzip -mm=Deflate64 d.zip in > /dev/null");
   const std::string all = file_text(run.scratch / "d.zip");
   const auto number = [&](std::size_t at) {
     return little_endian<std::uint16_t>(std::string_view(all), at);

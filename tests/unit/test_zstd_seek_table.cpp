@@ -5,6 +5,7 @@
 #include "daemon/worker/decode/zstd_frames.hpp"
 #include "hex.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -14,11 +15,8 @@ std::optional<std::uint64_t> content_of(const std::string& path) {
   RateLimit rate(-1);
   const std::atomic<bool> stop = false;
   Meter meter(rate, stop);
-  auto source = Source::open(path, meter);
-  REQUIRE(source);
-  const auto content = content_by_seek_table(*source);
-  REQUIRE(content);
-  return *content;
+  auto source = must(Source::open(path, meter));
+  return must(content_by_seek_table(source));
 }
 
 }  // namespace

@@ -11,9 +11,14 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
+
+#include "common/result.hpp"
 
 // Whether `part` is in `text`.
 inline bool has(std::string_view text, std::string_view part) {
@@ -40,6 +45,33 @@ inline void check_has(const std::vector<std::string>& texts,
     CAPTURE(std::string(part));
     CHECK(has(texts, part));
   }
+}
+
+// What a call returns that must succeed.
+template <typename T>
+T must(nodestage::Result<T> result) {
+  REQUIRE_MESSAGE(result, (result ? "" : result.error().text()));
+  return std::move(*result);
+}
+
+template <typename T>
+T must(std::optional<T> found) {
+  REQUIRE(found);
+  return std::move(*found);
+}
+
+// The fault of a call that must fail.
+template <typename T>
+nodestage::Error must_fail(T result) {
+  REQUIRE_FALSE(result);
+  return result.error();
+}
+
+// The one of its kinds that a variant must hold.
+template <typename Kind, typename Any>
+const Kind& as(const Any& any) {
+  REQUIRE(std::holds_alternative<Kind>(any));
+  return std::get<Kind>(any);
 }
 
 // The content of a file; "" if it cannot be opened.

@@ -6,9 +6,11 @@
 
 class VenvRun : public StageRun {
  public:
+  using StageRun::StageRun;
+
   // In the data directory. `options`: of venv.
-  int make(const std::string& name, const std::string& options = "") const {
-    return in_data(R"(set -e; name=')" + name + R"(' options=')" + options + R"('
+  void make(const std::string& name, const std::string& options = "") const {
+    prepare(R"(set -e; name=')" + name + R"(' options=')" + options + R"('
 /usr/bin/python3 -m venv --without-pip $options "$name"
 site=$(echo "$name"/lib/python3*/site-packages); where=$(realpath "$name")
 mkdir -p "$site/pack" "$site/pack-1.dist-info"

@@ -95,7 +95,7 @@ inline constexpr Line<Level::critical> critical;
 // Further lines of that minute are counted.
 //
 // Warnings and errors have a limit of their own: a flood of other lines does not hide them.
-// Pure. Test: tests/unit/test_log_limit.cpp.
+// Pure. Test: tests/unit/test_log.cpp.
 
 inline constexpr std::size_t k_longest_line = 2048;  // bytes of its text, escapes included
 // A job's own lines have about 1.6 kB, so this is enough for ten jobs of a user each second.

@@ -4,7 +4,7 @@
 //   0600
 //
 // The oldest go first, beyond records.keep and records.days. A record that cannot be written or
-// read is logged, with no other effect. Needs root. Test: tests/unit/test_records.cpp.
+// read is logged, with no other effect. Needs root. Test: tests/unit/test_job_table.cpp.
 #pragma once
 
 #include <cstddef>

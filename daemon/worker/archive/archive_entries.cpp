@@ -2,7 +2,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <locale.h>
 
 #include <algorithm>
 #include <array>
@@ -24,23 +23,6 @@ struct ArchiveFree {
   void operator()(archive* handle) const { archive_read_free(handle); }
 };
 using Archive = std::unique_ptr<archive, ArchiveFree>;
-
-// libarchive converts names to the locale's charset, and composes accents in UTF-8. In the C locale
-// it only warns and leaves the bytes as they are.
-class PlainLocale {
- public:
-  PlainLocale() : before_(::uselocale(c_locale())) {}
-  PlainLocale(const PlainLocale&) = delete;
-  PlainLocale& operator=(const PlainLocale&) = delete;
-  ~PlainLocale() { ::uselocale(before_); }
-
- private:
-  static locale_t c_locale() {
-    static const locale_t locale = ::newlocale(LC_ALL_MASK, "C", nullptr);
-    return locale;
-  }
-  locale_t before_;
-};
 
 // Whether a warning about a header leaves the entry as it was meant. That holds for names, and for
 // ACLs, which are not kept.
@@ -108,52 +90,71 @@ Slice copied(Bytes data) {
   return {memory, Bytes(memory.get(), data.size())};
 }
 
-// What both ways of reading share: libarchive's answers, made strict.
-class ArchiveEntries : public Entries {
+// libarchive's answers, made strict.
+class FileEntries final : public Entries {
  public:
+  FileEntries(Container container, Source& source, std::optional<ZipIndex> index)
+      : container_(container),
+        source_(source),
+        block_(k_seek_block),
+        index_(std::move(index)),
+        is_index_given_(index_) {}
+
+  Status open();
   Result<Entry*> next() override;
   Result<Block> read() override;
-
- protected:
-  [[nodiscard]] archive* handle() const { return archive_.get(); }
-  Status open_failed() { return opened_fault(ARCHIVE_FATAL); }
-  Status opened_fault(int status);
-  Error keep(Error error) {
-    input_fault_ = std::move(error);
-    archive_set_error(handle(), EIO, "the source failed");
-    return input_fault_.error();
+  [[nodiscard]] const ArchiveContents* contents() const override {
+    return index_ ? &*index_ : nullptr;
   }
-  virtual Error failed(const std::string& cause) = 0;
-  virtual Status name_entry(Entry&) { return {}; }
-  virtual Status at_end() { return {}; }
+  [[nodiscard]] std::string note() const override { return has_junk_ ? k_junk_note : ""; }
 
  private:
-  Error current_fault();
+  Result<std::uint64_t> end() const;
+  Error failed(const std::string& cause) const;
+  // The source's fault, if it had one, else libarchive's.
+  Error current_fault() const;
+  Status opened_fault(int status) const;
+  Status name_entry(Entry& entry);
+  Status at_end();
+  la_ssize_t give_block(const void** data);
+  la_int64_t seek(la_int64_t offset, int whence);
+  // A zip without members, which libarchive does not recognize as a zip.
+  [[nodiscard]] bool is_empty() const { return index_ && index_->size() == 0; }
+
   const Archive archive_{archive_read_new()};
+  const Container container_;
+  Source& source_;
   Status input_fault_;
   Entry entry_;
+  std::vector<std::byte> block_;
+  std::uint64_t position_ = 0;
+  std::optional<ZipIndex> index_;
+  const bool is_index_given_;
+  std::size_t seen_ = 0;
+  bool has_junk_ = false;  // after the end
 };
 
-Error ArchiveEntries::current_fault() {
+Error FileEntries::current_fault() const {
   if (!input_fault_) return input_fault_.error();
-  std::string cause = text_or_empty(archive_error_string(handle()));
+  std::string cause = text_or_empty(archive_error_string(archive_.get()));
   while (cause.ends_with('\n')) cause.pop_back();
   return failed(cause);
 }
 
-Status ArchiveEntries::opened_fault(int status) {
+Status FileEntries::opened_fault(int status) const {
   return status == ARCHIVE_OK ? Status() : current_fault();
 }
 
-Result<Entry*> ArchiveEntries::next() {
+Result<Entry*> FileEntries::next() {
+  if (is_empty()) return static_cast<Entry*>(nullptr);
   archive_entry* raw = nullptr;
-  const int status = archive_read_next_header(handle(), &raw);
+  const int status = archive_read_next_header(archive_.get(), &raw);
   if (status == ARCHIVE_EOF) {
     if (!input_fault_) return input_fault_.error();
     TRY(at_end());
     return static_cast<Entry*>(nullptr);
   }
-  if (status != ARCHIVE_OK && !(status == ARCHIVE_WARN && is_harmless_warning(handle()))) {
+  if (status != ARCHIVE_OK && !(status == ARCHIVE_WARN && is_harmless_warning(archive_.get()))) {
     return current_fault();
   }
   entry_ = entry_of(raw);
@@ -164,12 +165,12 @@ Result<Entry*> ArchiveEntries::next() {
   return &entry_;
 }
 
-Result<Block> ArchiveEntries::read() {
+Result<Block> FileEntries::read() {
   for (;;) {
     const void* data = nullptr;
     std::size_t size = 0;
     la_int64_t offset = 0;
-    const int status = archive_read_data_block(handle(), &data, &size, &offset);
+    const int status = archive_read_data_block(archive_.get(), &data, &size, &offset);
     if (status == ARCHIVE_EOF) return Block{};
     if (status != ARCHIVE_OK) return current_fault();
     if (size == 0) continue;
@@ -178,133 +179,24 @@ Result<Block> ArchiveEntries::read() {
   }
 }
 
-class StreamEntries final : public ArchiveEntries {
- public:
-  StreamEntries(Container container, Decoder& decoder) : container_(container), decoder_(decoder) {}
-
-  Status open() {
-    const PlainLocale plain;
-    if (support_format(handle(), container_) != ARCHIVE_OK) return open_failed();
-    if (container_ == Container::tar)
-      archive_read_set_options(handle(), "tar:read_concatenated_archives");
-    const auto give = [](archive*, void* self, const void** data) {
-      return static_cast<StreamEntries*>(self)->give_block(data);
-    };
-    return opened_fault(archive_read_open(handle(), this, nullptr, give, nullptr));
-  }
-
-  Result<Entry*> next() override {
-    const PlainLocale plain;
-    return ArchiveEntries::next();
-  }
-
- private:
-  Error failed(const std::string& cause) override;
-  Status at_end() override;
-  la_ssize_t give_block(const void** data);
-  [[nodiscard]] bool ended_with_zeros() const;
-
-  const Container container_;
-  Decoder& decoder_;
-  Slice held_;
-  Bytes block_;              // as libarchive has it
-  std::uint64_t given_ = 0;  // bytes, block_ included
-  bool input_ended_ = false;
-  std::byte before_[k_tar_block] = {};  // the last bytes before block_
-};
-
-la_ssize_t StreamEntries::give_block(const void** data) {
-  if (block_.size() >= k_tar_block) std::copy_n(block_.end() - k_tar_block, k_tar_block, before_);
-  auto block = decoder_.next();
-  if (!block) {
-    keep(std::move(block.error()));
-    return -1;
-  }
-  held_ = std::move(*block);
-  block_ = held_.bytes();
-  given_ += block_.size();
-  input_ended_ = block_.empty();
-  *data = block_.data();
-  return static_cast<la_ssize_t>(block_.size());
-}
-
-Error StreamEntries::failed(const std::string& cause) {
-  // libarchive has many texts for the end of the input. A read beyond it is a cut-off input.
-  if (input_ended_ && cause.find("password") == std::string::npos) return decoder_.cut_off();
-  return decoder_.damaged(cause.empty() ? "not a valid entry" : cause);
-}
-
-// Checks the bytes at which libarchive stopped: after the end marker, if there was one. The input's
-// last block starts on a tar block, so what precedes this point is in block_ or before_.
-bool StreamEntries::ended_with_zeros() const {
-  const auto position = static_cast<std::uint64_t>(archive_filter_bytes(handle(), 0));
-  const auto header = static_cast<std::uint64_t>(archive_read_header_position(handle()));
-  if (position < header + k_tar_block) return false;
-  const std::uint64_t block_start = given_ - block_.size();
-  if (position > block_start)
-    return starts_with_zero_block(block_.subspan(position - block_start - k_tar_block));
-  return position == block_start && starts_with_zero_block(before_);
-}
-
-Status StreamEntries::at_end() {
-  if (container_ == Container::tar && !ended_with_zeros()) return decoder_.cut_off();
-  return decoder_.drain();
-}
-
-class FileEntries final : public ArchiveEntries {
- public:
-  FileEntries(Container container, Source& source, std::optional<ZipIndex> index)
-      : container_(container),
-        source_(source),
-        block_(k_seek_block),
-        index_(std::move(index)),
-        is_index_given_(index_) {}
-
-  Status open();
-  Result<Entry*> next() override {
-    if (is_empty()) return static_cast<Entry*>(nullptr);
-    return ArchiveEntries::next();
-  }
-  [[nodiscard]] const ArchiveContents* contents() const override {
-    return index_ ? &*index_ : nullptr;
-  }
-  [[nodiscard]] std::string note() const override { return has_junk_ ? k_junk_note : ""; }
-
- private:
-  Result<std::uint64_t> end() const;
-  Error failed(const std::string& cause) override;
-  Status name_entry(Entry& entry) override;
-  Status at_end() override;
-  la_ssize_t give_block(const void** data);
-  la_int64_t seek(la_int64_t offset, int whence);
-  // A zip without members, which libarchive does not recognize as a zip.
-  [[nodiscard]] bool is_empty() const { return index_ && index_->size() == 0; }
-
-  const Container container_;
-  Source& source_;
-  std::vector<std::byte> block_;
-  std::uint64_t position_ = 0;
-  std::optional<ZipIndex> index_;
-  const bool is_index_given_;
-  std::size_t seen_ = 0;
-  bool has_junk_ = false;  // after the end
-};
-
 Status FileEntries::open() {
   if (container_ == Container::zip && !index_) {
     TRY_ASSIGN(index_, read_zip_index(source_));
   }
   if (is_empty()) return {};
   if (container_ == Container::seven_zip) TRY(check_seven_zip_header(source_));
-  if (support_format(handle(), container_) != ARCHIVE_OK) return open_failed();
-  archive_read_set_read_callback(handle(), [](archive*, void* self, const void** data) {
+  if (support_format(archive_.get(), container_) != ARCHIVE_OK) return opened_fault(ARCHIVE_FATAL);
+  if (container_ == Container::tar)
+    archive_read_set_options(archive_.get(), "tar:read_concatenated_archives");
+  archive_read_set_read_callback(archive_.get(), [](archive*, void* self, const void** data) {
     return static_cast<FileEntries*>(self)->give_block(data);
   });
-  archive_read_set_seek_callback(handle(), [](archive*, void* self, la_int64_t offset, int whence) {
-    return static_cast<FileEntries*>(self)->seek(offset, whence);
-  });
-  archive_read_set_callback_data(handle(), this);
-  return opened_fault(archive_read_open1(handle()));
+  archive_read_set_seek_callback(archive_.get(),
+                                 [](archive*, void* self, la_int64_t offset, int whence) {
+                                   return static_cast<FileEntries*>(self)->seek(offset, whence);
+                                 });
+  archive_read_set_callback_data(archive_.get(), this);
+  return opened_fault(archive_read_open1(archive_.get()));
 }
 
 // 7z: where its start says that its last header ends.
@@ -321,7 +213,8 @@ Result<std::uint64_t> FileEntries::end() const {
 la_ssize_t FileEntries::give_block(const void** data) {
   auto bytes = source_.read_at(position_, block_);
   if (!bytes) {
-    keep(std::move(bytes.error()));
+    input_fault_ = std::move(bytes.error());
+    archive_set_error(archive_.get(), EIO, "the source failed");
     return -1;
   }
   position_ += *bytes;
@@ -335,7 +228,7 @@ la_int64_t FileEntries::seek(la_int64_t offset, int whence) {
   return static_cast<la_int64_t>(position_);
 }
 
-Error FileEntries::failed(const std::string& cause) {
+Error FileEntries::failed(const std::string& cause) const {
   return archive_fault(source_.path(), container_, cause);
 }
 
@@ -357,22 +250,13 @@ Status FileEntries::at_end() {
   return {};
 }
 
-template <typename Reader, typename... Arguments>
-Result<std::unique_ptr<Entries>> opened(Arguments&&... arguments) {
-  auto entries = std::make_unique<Reader>(std::forward<Arguments>(arguments)...);
-  TRY(entries->open());
-  return Result<std::unique_ptr<Entries>>(std::move(entries));
-}
-
 }  // namespace
-
-Result<std::unique_ptr<Entries>> open_stream_entries(Container container, Decoder& decoder) {
-  return opened<StreamEntries>(container, decoder);
-}
 
 Result<std::unique_ptr<Entries>> open_file_entries(Container container, Source& source,
                                                    std::optional<ZipIndex> index) {
-  return opened<FileEntries>(container, source, std::move(index));
+  auto entries = std::make_unique<FileEntries>(container, source, std::move(index));
+  TRY(entries->open());
+  return Result<std::unique_ptr<Entries>>(std::move(entries));
 }
 
 }  // namespace nodestage

@@ -118,12 +118,6 @@ class OutputSearch {
   std::vector<std::string> left_;
 };
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(c < 128 ? std::tolower(c) : c); });
-  return text;
-}
-
 // Splits a name into its digits and the rest, without separators and without `node`.
 std::pair<std::string, std::string> parts_of(std::string name, const std::string& node) {
   if (const std::size_t at = name.find(node); !node.empty() && at != std::string::npos)

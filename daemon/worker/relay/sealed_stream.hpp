@@ -44,7 +44,7 @@ namespace nodestage {
 //   keys of a direction HKDF-SHA256(key, salt: both nonces, info: label of its sender), 44 bytes:
 //                       32 of an AES-256-GCM key, then 12 of a first nonce
 //
-// HMAC: RFC 2104; HKDF: RFC 5869. Golden test: tests/unit/test_relay_keys.cpp.
+// HMAC: RFC 2104; HKDF: RFC 5869. Golden test: tests/unit/test_sealed_stream.cpp.
 using RelayKey = std::array<std::uint8_t, k_relay_key_bytes>;
 using RelayNonce = std::array<std::uint8_t, 32>;
 using RelayProof = std::array<std::uint8_t, 32>;
