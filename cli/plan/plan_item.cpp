@@ -35,11 +35,11 @@ std::string many_threads(unsigned threads, const std::string& why) {
   return "in parallel, by " + counted(threads, "thread", "threads") + ": " + why;
 }
 
-// Adds how an archive is read, and advice for a faster format.
-void set_reading(const ArchivePiece& piece, const PieceLook& look, unsigned threads,
-                 PlanItem& plan) {
-  const bool is_slow =
-      piece.source->size() >= k_worth_packing && plan.seconds >= k_worth_seconds && threads > 1;
+// Adds how an archive or a compressed file is read, and for an archive advice for a faster format.
+void set_reading(const Piece& piece, const PieceLook& look, unsigned threads, PlanItem& plan) {
+  const ArchivePiece* archive = piece.archive();
+  const bool is_slow = archive != nullptr && piece.size() >= k_worth_packing &&
+                       plan.seconds >= k_worth_seconds && threads > 1;
   const auto serial = [&](const std::string& why) {
     plan.reading = one_thread(why);
     if (is_slow) {
@@ -55,7 +55,7 @@ void set_reading(const ArchivePiece& piece, const PieceLook& look, unsigned thre
     if (look.index->is_plain) return parallel("each member of a zip can be read on its own");
     return serial("its members use a rare compression method");
   }
-  if (!is_stream(piece.container()))
+  if (archive != nullptr && !is_stream(archive->container()))
     return serial("an archive of the kind " + piece.kind() + " is one stream");
   const CodingRow& coding = row_of(piece.coding());
   const bool is_split =
@@ -77,7 +77,7 @@ void set_amounts(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   if (look.index && plan.sources == 1) {
     plan.files = {look.index->files, Surety::exact};
     plan.bytes = {look.index->bytes, Surety::exact};
-  } else if (piece.archive() == nullptr) {
+  } else if (piece.archive() == nullptr && piece.coding() == Coding::plain) {
     plan.files = {plan.sources, Surety::exact};
     plan.bytes = {size, Surety::exact};
   } else if (look.is_whole && plan.sources == 1) {
@@ -92,6 +92,7 @@ void set_amounts(const Piece& piece, const PieceLook& look, PlanItem& plan) {
         known == 0 ? scaled(look.position, size, 1) : bytes / static_cast<double>(known);
     plan.files = {rounded(times * static_cast<double>(look.files)), Surety::guessed};
     plan.bytes = {rounded(bytes), Surety::guessed};
+    if (piece.archive() == nullptr) plan.files = {plan.sources, Surety::exact};
   }
 }
 
@@ -103,8 +104,7 @@ void set_time(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   plan.seconds = std::max(reading, making);
   const std::string part =
       look.is_whole && plan.sources == 1 ? "all" : "the first " + human_bytes(look.position);
-  const ArchivePiece* archive = piece.archive();
-  const bool is_decoded = archive != nullptr && !look.index && archive->coding() != Coding::plain;
+  const bool is_decoded = !look.index && piece.coding() != Coding::plain;
   plan.time = about_seconds(plan.seconds) + ", as " + part + " of it took " +
               human_duration(static_cast<std::uint64_t>(look.spent.count())) + " to read" +
               (is_decoded ? " and decode" : "") + " on this host now";
@@ -120,8 +120,8 @@ Status look_at_file(Piece& piece, unsigned threads, PlanItem& plan) {
   TRY_ASSIGN(const PieceLook look, piece.look(k_look));
   set_amounts(piece, look, plan);
   set_time(piece, look, plan);
-  if (piece.archive() != nullptr) {
-    set_reading(*piece.archive(), look, threads, plan);
+  if (piece.archive() != nullptr || piece.coding() != Coding::plain) {
+    set_reading(piece, look, threads, plan);
   } else {
     plan.reading = "as it is, in large blocks";
   }

@@ -245,7 +245,8 @@ std::string about_dataset(const DatasetItem& item, Start start) {
   if (type == S_IFDIR && !archive_suffix(name).empty())
     return name + " is named like an archive but is a directory: it is copied as it is, to " +
            "$SLURM_TMPDIR/" + destination_of(item);
-  const bool is_archive = item.extract == Extract::yes || !archive_suffix(name).empty();
+  const bool may_be_archive = item.extract == Extract::yes && compressed_suffix(name).empty();
+  const bool is_archive = may_be_archive || !archive_suffix(name).empty();
   if (type != S_IFDIR && item.extract != Extract::no && is_archive &&
       !archive_suffix(item.destination).empty())
     return "$SLURM_TMPDIR/" + item.destination + " becomes a directory, with what is in " + name +
