@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "cli/plan/plan.hpp"
+#include "common/request/request_warnings.hpp"
+#include "common/request/source_names.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
@@ -221,17 +223,49 @@ std::string interval_note(std::uint64_t wanted_s, std::uint64_t least_s) {
   return least_s == 0 ? ", or less often if your site sets a longer interval" : "";
 }
 
+// Chooses the largest source of an array's tasks; a glob or a directory counts as nothing.
+Status choose_of_tasks(DatasetItem& item, const std::string& array, PlanItem& plan) {
+  TRY_ASSIGN(const auto names, names_before_start(item.source, array, WhichTasks::all));
+  std::string first_missing;
+  std::uint64_t largest = 0;
+  for (const std::string& name : names) {
+    struct stat info {};
+    const bool is_there = ::stat(name.c_str(), &info) == 0;
+    if (!is_there && !source_exists(name) && plan.tasks_missing++ == 0) first_missing = name;
+    const auto bytes =
+        is_there && S_ISREG(info.st_mode) ? static_cast<std::uint64_t>(info.st_size) : 0;
+    plan.tasks_bytes += bytes;
+    if (!plan.tasks_largest.empty() && bytes <= largest) continue;
+    largest = bytes;
+    plan.tasks_largest = name;
+  }
+  if (names.size() > 1 || plan.tasks_missing > 0) plan.tasks = names.size();
+  item.source = plan.tasks_largest;
+  if (plan.tasks_missing == 0) return {};
+  return Error{ENOENT,
+               counted(plan.tasks_missing, "source", "sources") + " of " +
+                   human_count(names.size()) + " do not exist: " + shown(first_missing) +
+                   (plan.tasks_missing > 1 ? " and others" : ""),
+               "Make what is missing before the job starts, or leave its index out of --array="};
+}
+
 }  // namespace
 
-PlanItem plan_dataset(const DatasetItem& item, unsigned threads) {
+PlanItem plan_dataset(const DatasetItem& dataset, unsigned threads, const std::string& array) {
+  DatasetItem item = dataset;
   PlanItem plan;
   plan.option = "stage-dataset";
   plan.source = item.source;
   plan.destination = item.destination;
   plan.is_shared = item.shared;
   plan.is_in_memory = item.storage == Storage::memory;
-  if (const Status looked = look_at(item, threads, plan); !looked)
-    plan.fault = looked.error().text();
+  Status looked;
+  if (has_patterns(item.source)) looked = choose_of_tasks(item, array, plan);
+  if (plan.tasks_missing < std::max<std::uint64_t>(plan.tasks, 1)) {
+    const Status largest = look_at(item, threads, plan);
+    if (looked) looked = largest;
+  }
+  if (!looked) plan.fault = looked.error().text();
   return plan;
 }
 
