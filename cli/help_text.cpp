@@ -59,6 +59,7 @@ Usage: nodestage plan [options]
   --stage-dataset=SOURCE[:DEST][,key[=value]]...   may be repeated
   --stage-venv=SOURCE[:DEST][,key[=value]]...
   --stage-out=SOURCE:TARGET[,key[=value]]...       may be repeated
+  --array=INDICES  of the job, as for sbatch: %a in a source is each of them
   --json         print JSON
   --socket=PATH
   -h, --help

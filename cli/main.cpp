@@ -203,6 +203,7 @@ class Command {
   void add_plan() {
     CLI::App* verb = add_daemon_verb("plan", help::k_plan, plan_, plan);
     add_request_options(*verb, plan_.texts);
+    verb->add_option("--array", plan_.array);
     add_flag(*verb, "--json", plan_.format, PlanFormat::json);
   }
 

@@ -223,7 +223,15 @@ SlurmJobEnd job_end(std::uint32_t job) {
 
 bool srun_names_a_job() { return option_is_set("jobid"); }
 
-bool sbatch_makes_an_array() { return option_is_set("array"); }
+// The text is the program's, and stays.
+std::optional<std::string> array_of_sbatch() {
+  void* const options = host_symbol<void>("opt");
+  auto* const get = host_symbol<char*(void*, const char*)>("slurm_option_get");
+  if (options == nullptr || get == nullptr) return {};
+  if (!option_is_set("array")) return "";
+  const char* const text = get(options, "array");
+  return text == nullptr ? std::optional<std::string>() : text;
+}
 
 bool is_for_another_user() { return ::getuid() == 0 && option_is_set("uid"); }
 

@@ -64,8 +64,9 @@ SlurmJobEnd job_end(std::uint32_t job);
 // Returns whether this is `srun --jobid=ID`: a step of an existing job.
 bool srun_names_a_job();
 
-// Returns whether this is `sbatch --array`, by whichever way the option was given.
-bool sbatch_makes_an_array();
+// The text of `sbatch --array`, by whichever way the option was given; "": this makes no array, and
+// nothing: the program does not say.
+std::optional<std::string> array_of_sbatch();
 // Whether root has given --uid: the job is another user's.
 bool is_for_another_user();
 

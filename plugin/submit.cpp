@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/request/option_text.hpp"
 #include "common/request/request_warnings.hpp"
+#include "common/request/source_names.hpp"
 #include "common/request/submission.hpp"
 #include "common/settings/plugin_settings.hpp"
 #include "common/text/human.hpp"
@@ -109,10 +111,26 @@ void warn_of_home(const std::vector<std::string>& texts) {
 }
 
 void warn_of_shared_targets(const StageRequest& request) {
-  if (sbatch_makes_an_array()) warn_of_all(tasks_of_one_target(request.outputs));
+  if (const auto array = array_of_sbatch(); array && !array->empty())
+    warn_of_all(tasks_of_one_target(request.outputs));
   std::vector<OutputItem>& earlier = earlier_outputs();
   warn_of_all(components_of_one_target(request.outputs, earlier));
   earlier.insert(earlier.end(), request.outputs.begin(), request.outputs.end());
+}
+
+// A file system that does not answer is no reason to refuse.
+Status check_tasks(const StageRequest& request, const std::optional<std::string>& array) {
+  if (!array || !array->empty()) return {};
+  for (const DatasetItem& item : request.datasets) {
+    if (!names_any(item.source, "a")) continue;
+    const auto answer = ask_apart(k_ask_patience, [&item]() -> std::string {
+      return has_patterns(item.source) ? "yes" : "no";
+    });
+    if (answer != "yes") continue;
+    Error fault = no_array(item.source);
+    return Error{fault.code, "nodestage: --stage-dataset: " + printable(fault.what), fault.advice};
+  }
+  return {};
 }
 
 // Warns of data that no node has space for. The sizes of the nodes' disks come from the controller,
@@ -272,6 +290,8 @@ int submit_request(spank_t spank, const PluginSettings& settings) {
     return -1;
   }
   if (request.venv) add_what_a_build_needs(*request.venv, settings.venv_environment);
+  const auto array = array_of_sbatch();
+  if (const Status tasks = check_tasks(request, array); !tasks) return refuse(tasks.error());
   const auto text = request_text(request);
   if (!text) {
     slurm_error("nodestage: %s", printable(text.error().what).c_str());
@@ -282,7 +302,7 @@ int submit_request(spank_t spank, const PluginSettings& settings) {
     return -1;
   }
   submitted.has_outputs |= !request.outputs.empty();
-  const RequestLook look = look_in_time(request, Start::later);
+  const RequestLook look = look_in_time(request, Start::later, array.value_or(""));
   warn_of_all(look.warnings);
   warn_of_home(options.texts);
   warn_of_shared_targets(request);

@@ -14,6 +14,7 @@
 #include "common/build_info.hpp"
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
+#include "common/request/source_names.hpp"
 #include "common/request/submission.hpp"
 #include "common/settings/config.hpp"
 #include "common/text/human.hpp"
@@ -204,6 +205,11 @@ std::string walk_text(const PlanItem& item) {
          " on this host now: each job does that, and where the node has it no file is read";
 }
 
+std::string tasks_text(const PlanItem& item) {
+  return human_count(item.tasks) + " sources, " + human_bytes(item.tasks_bytes) +
+         " in all; this is for the largest, " + item.tasks_largest;
+}
+
 void print(const PlanItem& item, const MemoryHere& here) {
   const bool is_output = item.option == "stage-out";
   const std::string place = "$SLURM_TMPDIR/";
@@ -213,6 +219,7 @@ void print(const PlanItem& item, const MemoryHere& here) {
     line += " -> " + printable((is_output ? "" : place) + item.destination);
   std::printf("%s\n", line.c_str());
   if (!item.what.empty()) print_row("what", what_text(item));
+  if (item.tasks > 0) print_row("tasks", tasks_text(item));
   if (!item.newest_text.empty()) print_row("choice", item.newest_text + ", as of now");
   if (!item.reading.empty()) print_row("reading", item.reading);
   if (item.need.bytes > 0 && item.is_in_memory)
@@ -249,6 +256,12 @@ nlohmann::json to_json(const PlanItem& item) {
                       {"what", item.what},
                       {"sources", item.sources},
                       {"advice", nlohmann::json::array()}};
+  if (item.tasks > 0) {
+    json["tasks"] = item.tasks;
+    json["tasks_missing"] = item.tasks_missing;
+    json["tasks_bytes"] = item.tasks_bytes;
+    json["tasks_largest"] = printable(item.tasks_largest);
+  }
   put(json, "source_bytes", item.source_bytes);
   put(json, "bytes", item.bytes);
   put(json, "files", item.files);
@@ -345,9 +358,13 @@ int plan(const PlanArguments& arguments) {
   if (!request) return wrong_usage(request.error().text(), k_option_advice);
   const auto text = request_text(*request);
   if (!text) return wrong_usage(text.error().text(), k_options_advice);
+  if (!arguments.array.empty())
+    if (const auto indices = indices_of_array(arguments.array); !indices)
+      return wrong_usage(indices.error().text(), "man 1 sbatch describes --array.");
   std::vector<PlanItem> items;
   const unsigned threads = usable_cpus();
-  for (const auto& item : request->datasets) items.push_back(plan_dataset(item, threads));
+  for (const auto& item : request->datasets)
+    items.push_back(plan_dataset(item, threads, arguments.array));
   if (request->venv) items.push_back(plan_venv(*request->venv, threads));
   const std::uint64_t rate = read_rate_here(k_config_path);
   for (PlanItem& item : items) keep_to_rate(rate, item);

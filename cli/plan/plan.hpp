@@ -61,6 +61,11 @@ struct PlanItem {
   std::uint64_t walk_entries = 0;
   double walk_seconds = -1;
   bool is_in_memory = false;  // `need` is of the job's memory
+  // Of a source that differs from task to task: what is planned is the largest one.
+  std::uint64_t tasks = 0;          // how many names it has; 0: one for all
+  std::uint64_t tasks_missing = 0;  // of these, how many do not exist
+  std::uint64_t tasks_bytes = 0;    // of the files among the others
+  std::string tasks_largest;
 };
 
 // A site's read.max_rate, in bytes a second; 0: no limit. All jobs of a node share it.
@@ -69,7 +74,8 @@ void keep_to_rate(std::uint64_t rate, PlanItem& plan);
 // The time limit for examining one source.
 inline constexpr std::chrono::milliseconds k_look{1000};
 
-PlanItem plan_dataset(const DatasetItem& item, unsigned threads);
+// `array`: sbatch's --array=; "": the job is none.
+PlanItem plan_dataset(const DatasetItem& item, unsigned threads, const std::string& array = "");
 PlanItem plan_venv(const VenvItem& item, unsigned threads);
 // `least_interval_s` is the shortest `every` of this node; 0: not known.
 PlanItem plan_output(const OutputItem& item, std::uint64_t least_interval_s = 0);
@@ -103,6 +109,7 @@ enum class PlanFormat { text, json };
 struct PlanArguments {
   RequestTexts texts;
   std::string socket;  // of this machine's daemon, for shared items
+  std::string array;   // of the job, as sbatch takes it
   PlanFormat format = PlanFormat::text;
 };
 

@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "cli/plan/plan.hpp"
+#include "common/request/request_warnings.hpp"
+#include "common/request/source_names.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
@@ -35,11 +37,11 @@ std::string many_threads(unsigned threads, const std::string& why) {
   return "in parallel, by " + counted(threads, "thread", "threads") + ": " + why;
 }
 
-// Adds how an archive is read, and advice for a faster format.
-void set_reading(const ArchivePiece& piece, const PieceLook& look, unsigned threads,
-                 PlanItem& plan) {
-  const bool is_slow =
-      piece.source->size() >= k_worth_packing && plan.seconds >= k_worth_seconds && threads > 1;
+// Adds how an archive or a compressed file is read, and for an archive advice for a faster format.
+void set_reading(const Piece& piece, const PieceLook& look, unsigned threads, PlanItem& plan) {
+  const ArchivePiece* archive = piece.archive();
+  const bool is_slow = archive != nullptr && piece.size() >= k_worth_packing &&
+                       plan.seconds >= k_worth_seconds && threads > 1;
   const auto serial = [&](const std::string& why) {
     plan.reading = one_thread(why);
     if (is_slow) {
@@ -55,7 +57,7 @@ void set_reading(const ArchivePiece& piece, const PieceLook& look, unsigned thre
     if (look.index->is_plain) return parallel("each member of a zip can be read on its own");
     return serial("its members use a rare compression method");
   }
-  if (!is_stream(piece.container()))
+  if (archive != nullptr && !is_stream(archive->container()))
     return serial("an archive of the kind " + piece.kind() + " is one stream");
   const CodingRow& coding = row_of(piece.coding());
   const bool is_split =
@@ -77,7 +79,7 @@ void set_amounts(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   if (look.index && plan.sources == 1) {
     plan.files = {look.index->files, Surety::exact};
     plan.bytes = {look.index->bytes, Surety::exact};
-  } else if (piece.archive() == nullptr) {
+  } else if (piece.archive() == nullptr && piece.coding() == Coding::plain) {
     plan.files = {plan.sources, Surety::exact};
     plan.bytes = {size, Surety::exact};
   } else if (look.is_whole && plan.sources == 1) {
@@ -92,6 +94,7 @@ void set_amounts(const Piece& piece, const PieceLook& look, PlanItem& plan) {
         known == 0 ? scaled(look.position, size, 1) : bytes / static_cast<double>(known);
     plan.files = {rounded(times * static_cast<double>(look.files)), Surety::guessed};
     plan.bytes = {rounded(bytes), Surety::guessed};
+    if (piece.archive() == nullptr) plan.files = {plan.sources, Surety::exact};
   }
 }
 
@@ -103,8 +106,7 @@ void set_time(const Piece& piece, const PieceLook& look, PlanItem& plan) {
   plan.seconds = std::max(reading, making);
   const std::string part =
       look.is_whole && plan.sources == 1 ? "all" : "the first " + human_bytes(look.position);
-  const ArchivePiece* archive = piece.archive();
-  const bool is_decoded = archive != nullptr && !look.index && archive->coding() != Coding::plain;
+  const bool is_decoded = !look.index && piece.coding() != Coding::plain;
   plan.time = about_seconds(plan.seconds) + ", as " + part + " of it took " +
               human_duration(static_cast<std::uint64_t>(look.spent.count())) + " to read" +
               (is_decoded ? " and decode" : "") + " on this host now";
@@ -120,8 +122,8 @@ Status look_at_file(Piece& piece, unsigned threads, PlanItem& plan) {
   TRY_ASSIGN(const PieceLook look, piece.look(k_look));
   set_amounts(piece, look, plan);
   set_time(piece, look, plan);
-  if (piece.archive() != nullptr) {
-    set_reading(*piece.archive(), look, threads, plan);
+  if (piece.archive() != nullptr || piece.coding() != Coding::plain) {
+    set_reading(piece, look, threads, plan);
   } else {
     plan.reading = "as it is, in large blocks";
   }
@@ -221,17 +223,49 @@ std::string interval_note(std::uint64_t wanted_s, std::uint64_t least_s) {
   return least_s == 0 ? ", or less often if your site sets a longer interval" : "";
 }
 
+// Chooses the largest source of an array's tasks; a glob or a directory counts as nothing.
+Status choose_of_tasks(DatasetItem& item, const std::string& array, PlanItem& plan) {
+  TRY_ASSIGN(const auto names, names_before_start(item.source, array, WhichTasks::all));
+  std::string first_missing;
+  std::uint64_t largest = 0;
+  for (const std::string& name : names) {
+    struct stat info {};
+    const bool is_there = ::stat(name.c_str(), &info) == 0;
+    if (!is_there && !source_exists(name) && plan.tasks_missing++ == 0) first_missing = name;
+    const auto bytes =
+        is_there && S_ISREG(info.st_mode) ? static_cast<std::uint64_t>(info.st_size) : 0;
+    plan.tasks_bytes += bytes;
+    if (!plan.tasks_largest.empty() && bytes <= largest) continue;
+    largest = bytes;
+    plan.tasks_largest = name;
+  }
+  if (names.size() > 1 || plan.tasks_missing > 0) plan.tasks = names.size();
+  item.source = plan.tasks_largest;
+  if (plan.tasks_missing == 0) return {};
+  return Error{ENOENT,
+               counted(plan.tasks_missing, "source", "sources") + " of " +
+                   human_count(names.size()) + " do not exist: " + shown(first_missing) +
+                   (plan.tasks_missing > 1 ? " and others" : ""),
+               "Make what is missing before the job starts, or leave its index out of --array="};
+}
+
 }  // namespace
 
-PlanItem plan_dataset(const DatasetItem& item, unsigned threads) {
+PlanItem plan_dataset(const DatasetItem& dataset, unsigned threads, const std::string& array) {
+  DatasetItem item = dataset;
   PlanItem plan;
   plan.option = "stage-dataset";
   plan.source = item.source;
   plan.destination = item.destination;
   plan.is_shared = item.shared;
   plan.is_in_memory = item.storage == Storage::memory;
-  if (const Status looked = look_at(item, threads, plan); !looked)
-    plan.fault = looked.error().text();
+  Status looked;
+  if (has_patterns(item.source)) looked = choose_of_tasks(item, array, plan);
+  if (plan.tasks_missing < std::max<std::uint64_t>(plan.tasks, 1)) {
+    const Status largest = look_at(item, threads, plan);
+    if (looked) looked = largest;
+  }
+  if (!looked) plan.fault = looked.error().text();
   return plan;
 }
 

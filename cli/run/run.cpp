@@ -247,7 +247,7 @@ class Run {
   // The worker's final status; or a fault in words for the user, or with signal_ set.
   Result<WorkerStatus> work() {
     StageOrder order;
-    static_cast<OrderHead&>(order) = order_;
+    static_cast<NamedOrder&>(order) = order_;
     order.shared = share_nothing(request_);
     TRY_ASSIGN(const std::string text, request_text(request_));
     if (uses_memory(request_)) {
@@ -358,7 +358,9 @@ int run_job(const RunArguments& arguments) {
     return not_run(directory.error().text(),
                    "Name a directory of yours with enough space: --tmpdir=DIR");
   const StageOutOrder order = run_order(directory->path(), arguments.command.front());
-  if (const Status checked = check(*request, order); !checked) {
+  Status checked = name_sources(*request, order);
+  if (checked) checked = check(*request, order);
+  if (!checked) {
     const Error& error = checked.error();
     return not_run(error.what, error.advice.empty() ? k_options_advice : error.advice);
   }

@@ -36,6 +36,9 @@ StageOutOrder run_order(const std::string& directory, const std::string& command
 // Returns the order's list of shared items, by which each is staged for this run alone.
 std::vector<SharedItem> share_nothing(const StageRequest& request);
 
+// Replaces sources with patterns by those that are meant. The fault names the source and says what
+// to do.
+Status name_sources(StageRequest& request, const NamedOrder& order);
 // Checks that every target's patterns have a value. The fault names the target and says what to do.
 Status check_targets(const StageRequest& request, const NamedOrder& order);
 

@@ -13,6 +13,7 @@
 #include "cli/run/run.hpp"
 #include "cli/slurm/slurm_job.hpp"
 #include "common/os/file.hpp"
+#include "common/request/source_names.hpp"
 #include "common/request/submission.hpp"
 #include "common/talk/summary.hpp"
 #include "common/text/glob_text.hpp"
@@ -141,8 +142,14 @@ std::vector<SharedItem> share_nothing(const StageRequest& request) {
   return items;
 }
 
+namespace {
+
+constexpr const char* k_no_task =
+    "This is not a task of a job array: give it a number with SLURM_ARRAY_TASK_ID=1 before the "
+    "command, or leave the pattern out.";
+
 // Slurm's own value of %a outside of an array is a number that is useless in a path.
-Status check_targets(const StageRequest& request, const NamedOrder& order) {
+PatternFacts facts_of(const NamedOrder& order) {
   PatternFacts facts;
   facts.job = order.job;
   facts.restart = order.restart;
@@ -152,13 +159,25 @@ Status check_targets(const StageRequest& request, const NamedOrder& order) {
   facts.job_name = order.job_name;
   facts.array_job = order.array_job == k_no_number ? order.job : order.array_job;
   if (order.array_task != k_no_number) facts.array_task = order.array_task;
+  return facts;
+}
+
+}  // namespace
+
+Status name_sources(StageRequest& request, const NamedOrder& order) {
+  Status named = expand_sources(request, facts_of(order));
+  if (!named && named.error().code == ENODATA) named.error().advice = k_no_task;
+  return named;
+}
+
+Status check_targets(const StageRequest& request, const NamedOrder& order) {
+  const PatternFacts facts = facts_of(order);
   for (const OutputItem& item : request.outputs) {
     const auto expanded = expand_pattern(item.target, facts);
     if (expanded) continue;
     return Error{expanded.error().code,
                  "--stage-out, target '" + printable(item.target) + "': " + expanded.error().text(),
-                 "This is not a task of a job array: give it a number with "
-                 "SLURM_ARRAY_TASK_ID=1 before the command, or leave the pattern out."};
+                 k_no_task};
   }
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "common/text/archive_names.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -44,8 +45,16 @@ Status check_memory(const OutputItem& output, const DatasetItem& item) {
 
 }  // namespace
 
+std::string default_name(std::string_view source, Extract extract) {
+  if (extract == Extract::no) return last_part(without_slashes(std::string(source)));
+  std::string name = default_destination(source);
+  const std::size_t suffix = extract == Extract::yes ? compressed_suffix(source).size() : 0;
+  if (suffix < name.size()) name.resize(name.size() - suffix);
+  return name;
+}
+
 std::string destination_of(const DatasetItem& item) {
-  return item.destination.empty() ? default_destination(item.source) : item.destination;
+  return item.destination.empty() ? default_name(item.source, item.extract) : item.destination;
 }
 
 Status check_shared(const StageRequest& request) {

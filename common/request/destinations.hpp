@@ -9,6 +9,10 @@
 
 namespace nodestage {
 
+// Returns the name that a source has by default in the job directory, by its own name and the key
+// extract=: "data" for "data.tar.gz", and with extract=yes "data.csv" for "data.csv.gz".
+std::string default_name(std::string_view source, Extract extract);
+
 // Returns the item's destination, or the default one, below the job directory.
 std::string destination_of(const DatasetItem& item);
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/request/destinations.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/glob_text.hpp"
@@ -283,7 +284,7 @@ Result<DatasetItem> read_dataset(std::string_view text, const SubmitContext& pla
     at = newest;
     return std::move(chooses.error());
   }
-  if (item.destination.empty() && !is_path_below(default_destination(item.source))) {
+  if (item.destination.empty() && !is_path_below(destination_of(item))) {
     at = cut.paths[0].place;
     return wrong_form("no name for the destination can be made from the source; give one after ':'",
                       Option<DatasetItem>::example);

@@ -7,6 +7,7 @@
 
 #include "common/request/destinations.hpp"
 #include "common/request/job_environment.hpp"
+#include "common/request/source_names.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/encodings.hpp"
 #include "common/text/path_names.hpp"
@@ -284,6 +285,7 @@ Result<StageRequest> to_request(const Json& json) {
   const Json datasets = fields.array("datasets");
   const Json outputs = fields.array("outputs");
   const Json venv = fields.any("venv");
+  fields.flag("needs_names");  // follows from the sources, and is for who does not decode them
   if (!venv.is_null() && datasets.size() >= k_max_request_items) fields.fail("has too many items");
   TRY(fields.finish());
   for (const Json& value : datasets) {
@@ -342,6 +344,7 @@ std::string encode_request(const StageRequest& request) {
   for (const auto& item : request.datasets) json["datasets"].push_back(from_dataset(item));
   for (const auto& item : request.outputs) json["outputs"].push_back(from_output(item));
   if (request.venv) json["venv"] = from_venv(*request.venv);
+  if (needs_step_names(request)) json["needs_names"] = true;
   return json.dump();
 }
 

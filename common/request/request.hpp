@@ -5,7 +5,7 @@
 // only the worker, with the rights of the job's user, decodes it.
 //
 // JSON, version 1 (golden test: tests/unit/test_request.cpp):
-//   {"version":1, "umask":18, "wait":"all",
+//   {"version":1, "umask":18, "wait":"all", "needs_names":true,
 //    "datasets":[{"source":"/abs/data.tar", "destination":"data", "name":"DATA", "extract":"auto",
 //                 "strip":0, "eof":"optional", "include":["*"], "exclude":[], "optional":false,
 //                 "async":false, "shared":false, "newest":0, "links":"follow"}],
@@ -16,6 +16,7 @@
 //            "shared":false,
 //            "environment":["PATH=/usr/bin"]}}
 // The tables of option_items.hpp say which keys an item has.
+// "needs_names" says that a source has %a, %A, or %x, for who does not decode the request.
 // Keys with their default value are omitted, except "version" and the sources. A string that is not
 // UTF-8 (a file name can be any bytes) is {"hex":"6162ff"}. An unknown key or version is refused.
 #pragma once

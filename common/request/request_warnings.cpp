@@ -16,6 +16,7 @@
 #include "common/os/child.hpp"
 #include "common/request/destinations.hpp"
 #include "common/request/job_environment.hpp"
+#include "common/request/source_names.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
@@ -267,7 +268,8 @@ std::string about_dataset(const DatasetItem& item, Start start) {
   if (type == S_IFDIR && !archive_suffix(name).empty())
     return name + " is named like an archive but is a directory: it is copied as it is, to " +
            "$SLURM_TMPDIR/" + destination_of(item);
-  const bool is_archive = item.extract == Extract::yes || !archive_suffix(name).empty();
+  const bool may_be_archive = item.extract == Extract::yes && compressed_suffix(name).empty();
+  const bool is_archive = may_be_archive || !archive_suffix(name).empty();
   if (type != S_IFDIR && item.extract != Extract::no && is_archive &&
       !archive_suffix(item.destination).empty())
     return "$SLURM_TMPDIR/" + item.destination + " becomes a directory, with what is in " + name +
@@ -306,9 +308,20 @@ void add_about_venv(std::vector<std::string>& warnings, const VenvItem& venv, St
   }
 }
 
-std::vector<std::string> warnings_of(const StageRequest& request, Start start) {
+std::vector<std::string> warnings_of(const StageRequest& request, Start start,
+                                     const std::string& array) {
   std::vector<std::string> warnings;
-  for (const DatasetItem& item : request.datasets) warnings.push_back(about_dataset(item, start));
+  for (DatasetItem item : request.datasets) {
+    warnings.push_back(about_percent_sign(item.source));
+    Result<std::vector<std::string>> names = std::vector<std::string>{item.source};
+    if (has_patterns(item.source))
+      names = names_before_start(item.source, array, WhichTasks::first_and_last);
+    if (!names) continue;
+    for (std::string& name : *names) {
+      item.source = std::move(name);
+      warnings.push_back(about_dataset(item, start));
+    }
+  }
   if (request.venv) add_about_venv(warnings, *request.venv, start);
   for (const OutputItem& item : request.outputs) {
     warnings.push_back(about_target(item));
@@ -351,13 +364,13 @@ std::optional<RequestLook> decode(const std::string& text) {
 
 }  // namespace
 
-RequestLook look_at_request(const StageRequest& request, Start start) {
-  return {warnings_of(request, start), least_bytes(request)};
+RequestLook look_at_request(const StageRequest& request, Start start, const std::string& array) {
+  return {warnings_of(request, start, array), least_bytes(request)};
 }
 
-RequestLook look_in_time(const StageRequest& request, Start start) {
+RequestLook look_in_time(const StageRequest& request, Start start, const std::string& array) {
   const auto answer =
-      ask_apart(k_ask_patience, [&] { return encode(look_at_request(request, start)); });
+      ask_apart(k_ask_patience, [&] { return encode(look_at_request(request, start, array)); });
   const auto look = answer ? decode(*answer) : std::nullopt;
   if (look) return *look;
   return {{"a file system with a source or target does not answer on this host, so they were not "

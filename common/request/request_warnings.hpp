@@ -57,9 +57,12 @@ struct RequestLook {
 
 // Looks at the names and stat(2) of sources and targets, and whether a directory with newest= is
 // empty. A file system that does not answer makes this wait forever.
-RequestLook look_at_request(const StageRequest& request, Start start);
+// `array`: sbatch's --array=, of which the first and the last task's sources are looked at; "": the
+// job is none.
+RequestLook look_at_request(const StageRequest& request, Start start,
+                            const std::string& array = "");
 
 // Does the same for at most a few seconds. After that, the result has one warning, which says so.
-RequestLook look_in_time(const StageRequest& request, Start start);
+RequestLook look_in_time(const StageRequest& request, Start start, const std::string& array = "");
 
 }  // namespace nodestage

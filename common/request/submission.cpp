@@ -14,6 +14,7 @@
 #include "common/request/job_environment.hpp"
 #include "common/request/option_text.hpp"
 #include "common/request/request_warnings.hpp"
+#include "common/request/source_names.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {
@@ -75,6 +76,17 @@ Status check_as_meant(std::string_view option, std::string_view text, const std:
   return marked(option, text, {0, text.size()}, {EINVAL, *why});
 }
 
+// No answer in time is no refusal, as above.
+Status check_percent_sign(std::string_view text, const std::string& source) {
+  if (source.find('%') == std::string::npos) return {};
+  const auto why = ask_apart(k_ask_patience, [&source] {
+    const Status checked = check_source_pattern(source);
+    return checked ? std::string() : checked.error().what;
+  });
+  if (!why || why->empty()) return {};
+  return marked("stage-dataset", text, {0, text.size()}, {EINVAL, *why});
+}
+
 std::string longest_variable(const VenvItem& venv) {
   const auto longest =
       std::max_element(venv.environment.begin(), venv.environment.end(),
@@ -106,6 +118,7 @@ SubmitContext submit_place() { return {submit_directory(), home_directory()}; }
 Status add_dataset(StageRequest& request, std::string_view text) {
   TRY_ASSIGN(DatasetItem item, parse_dataset_option(text, submit_place()));
   TRY(check_as_meant("stage-dataset", text, item.source, item.destination));
+  TRY(check_percent_sign(text, item.source));
   request.datasets.push_back(std::move(item));
   return check_added(request, "stage-dataset", text);
 }

@@ -116,6 +116,18 @@ std::string_view archive_suffix(std::string_view path) {
   return name != nullptr && is_archive(*name) ? name->suffix : std::string_view();
 }
 
+// ".tar.gz" is an archive that is compressed, and ".gz" any other file.
+std::string_view compressed_suffix(std::string_view path) {
+  constexpr std::string_view k_tar = ".tar";
+  if (archive_name(path) != nullptr) return {};
+  for (const ArchiveName& name : k_archive_names) {
+    if (name.coding == Coding::plain || !name.suffix.starts_with(k_tar)) continue;
+    const std::string_view suffix = name.suffix.substr(k_tar.size());
+    if (has_suffix(path, suffix)) return suffix;
+  }
+  return {};
+}
+
 Status check_written_archive(std::string_view suffix) {
   const ArchiveName* name = archive_name(suffix);
   if (name == nullptr || name->is_written || !is_archive(*name)) return {};

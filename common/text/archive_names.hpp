@@ -171,6 +171,8 @@ const ArchiveName* archive_name(std::string_view path);
 
 // Returns the suffix, in lower case, of an archive, extracted or refused, or "".
 std::string_view archive_suffix(std::string_view path);
+// Returns the suffix of a file that is compressed and is no archive by its name (".gz"), or "".
+std::string_view compressed_suffix(std::string_view path);
 // Refuses, with the cause, a suffix of archives that cannot be made; "" is a directory's form.
 Status check_written_archive(std::string_view suffix);
 

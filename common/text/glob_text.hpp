@@ -31,10 +31,11 @@ Result<std::vector<std::string>> brace_texts(std::string_view text);
 // none too; npos: it has none.
 std::size_t start_of_any_depth(std::string_view path);
 
-// Expands the % patterns of a stage-out target, as in Slurm's own file-name patterns (sbatch(1),
-// "filename pattern"): %j job id, %A array's job id (the job id outside of an array), %a array
-// index, %u user, %x job name, %N node name, %n node's index in the job, %r restart count, %% a
-// percent sign. A number between % and the letter pads numbers with zeros (%4a).
+// Expands the % patterns of a stage-out target or a dataset's source, as in Slurm's own file-name
+// patterns (sbatch(1), "filename pattern"): %j job id, %A array's job id (the job id outside of an
+// array), %a array index, %u user, %x job name, %N node name, %n node's index in the job, %r
+// restart count, %% a percent sign. A number between % and the letter pads numbers with zeros
+// (%4a).
 
 // The values of patterns; an empty member is not known here.
 struct PatternFacts {

@@ -183,6 +183,12 @@ inline bool may_be_in_memory(std::string_view request) {
   return request.find("\"in\":\"memory\"") != std::string_view::npos;
 }
 
+// Whether sources of a request can need the job's name or an array's IDs, which a step reports.
+// Otherwise, in other words than encode_request(), their values may be not known to the worker.
+inline bool may_need_step_names(std::string_view request) {
+  return request.find("\"needs_names\":true") != std::string_view::npos;
+}
+
 // The descriptors that a worker inherits, besides 0 (/dev/null), 1 and 2 (a pipe to the daemon's
 // log). All but the job directory, status, the list of deliveries, the board, the spool and the
 // directory in memory are read-only.
@@ -263,8 +269,16 @@ struct OrderHead {
   std::uint32_t threads = 1;
 };
 
+// For patterns in the names of files that a job's user chose.
+struct NamedOrder : OrderHead {
+  std::string job_name;  // empty: unknown
+  std::uint32_t array_job = k_no_number;
+  std::uint32_t array_task = k_no_number;
+  bool array_known = false;  // whether the two above were reported (both k_no_number: no array)
+};
+
 // What the keys of shared items depend on.
-struct IdentifyOrder : OrderHead {
+struct IdentifyOrder : NamedOrder {
   ExtractRules extract;
   VenvRules venv;
   std::string cache;                     // the path of the cache; empty: this node keeps nothing
@@ -300,14 +314,6 @@ struct RelayOrder : OrderHead {
   SandboxNeed sandbox = SandboxNeed::available;
   RelayRules relay;
   bool has_board = false;
-};
-
-// For patterns in the names of files that a job's user chose.
-struct NamedOrder : OrderHead {
-  std::string job_name;  // empty: unknown
-  std::uint32_t array_job = k_no_number;
-  std::uint32_t array_task = k_no_number;
-  bool array_known = false;  // whether the two above were reported (both k_no_number: no array)
 };
 
 // What the tasks that copy results have in common.

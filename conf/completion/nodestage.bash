@@ -186,7 +186,7 @@ _nodestage() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb='' i
     local -A options=(
         [run]='--stage-dataset= --stage-venv= --stage-out= --stage-wait= --tmpdir= --help --'
-        [plan]='--stage-dataset= --stage-venv= --stage-out= --json --socket= --help'
+        [plan]='--stage-dataset= --stage-venv= --stage-out= --array= --json --socket= --help'
         [pack]='--output= --mtime= --dereference --force --help'
         [status]='--here --json --watch --socket= --help'
         [held]='--all-nodes --node= --socket= --help'

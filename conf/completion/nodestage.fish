@@ -26,6 +26,7 @@ complete -c nodestage -n '__nodestage_verb run plan' -l stage-out -x -a '(__node
 complete -c nodestage -n '__nodestage_verb run' -l stage-wait -x -a '(__nodestage_value wait)' -d 'As in a job script'
 complete -c nodestage -n '__nodestage_verb run' -l tmpdir -x -a '(__fish_complete_directories)' -d 'The parent of the job directory'
 complete -c nodestage -n '__nodestage_verb run' -a '(__fish_complete_subcommand)'
+complete -c nodestage -n '__nodestage_verb plan' -l array -x -d 'The indices of the job'
 complete -c nodestage -n '__nodestage_verb plan status cache report' -l json -d 'Print JSON'
 complete -c nodestage -n '__nodestage_verb plan status wait push held recover cache report doctor' -l socket -r -F -d 'The socket of the daemon'
 complete -c nodestage -n '__nodestage_verb status report' -l here -d 'Ask only this node'

@@ -19,10 +19,13 @@
 #include <csignal>
 #include <exception>
 
+#include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"
+#include "common/request/source_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/out/job_output.hpp"
+#include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/out/stage_out.hpp"
 #include "daemon/worker/process/write_places.hpp"
 #include "daemon/worker/relay/relay.hpp"
@@ -103,6 +106,37 @@ Result<StageRequest> read_request() {
   return decode_request(bytes);
 }
 
+template <typename Order>
+Status name_sources(const Order& order, StageRequest& request) {
+  PatternFacts facts = pattern_facts(order);
+  if (order.array_task == k_no_number) facts.array_task.reset();
+  return expand_sources(request, facts);
+}
+
+// At the job's end, the file system of a source may answer no more. What is not known by then
+// leaves the sources as they are: they were not staged.
+StageRequest with_staged_names(const DeliveryOrder& order, StageRequest request) {
+  if (!have_percent_signs(request)) return request;
+  const auto text = ask_apart(k_ask_patience, [&] {
+    static_cast<void>(name_sources(order, request));
+    return encode_request(request);
+  });
+  auto named = decode_request(text.value_or(""));
+  return named ? std::move(*named) : std::move(request);
+}
+
+// With the sources that are meant on this node.
+template <typename Order>
+Result<StageRequest> read_request(const Order& order) {
+  TRY_ASSIGN(StageRequest request, read_request());
+  if constexpr (std::derived_from<Order, DeliveryOrder>) {
+    return with_staged_names(order, std::move(request));
+  } else if constexpr (std::derived_from<Order, NamedOrder>) {
+    TRY(name_sources(order, request));
+  }
+  return request;
+}
+
 int fail(const Error& error) { return StageReport().fail(error.text(), {}); }
 
 template <typename Order>
@@ -116,7 +150,7 @@ int refuse(const Order& order, const Error& error) {
 template <typename Order, typename Work>
 int confined(const Order& order, Work work) {
   if constexpr (std::invocable<Work, StageRequest>) {
-    const auto request = read_request();
+    const auto request = read_request(order);
     if (!request) return refuse(order, request.error());
     if (const Status in = confine(order, *request); !in) return fail(in.error());
     return work(*request);
@@ -146,7 +180,7 @@ int write_text(Write write) {
 
 int serve(const StageOrder& order) {
   if (const Status may = check_user(order); !may) return fail(may.error());
-  const auto request = read_request();
+  const auto request = read_request(order);
   if (!request) return refuse(order, request.error());
   auto builder = start_builder(order, *request);
   if (!builder) return fail(builder.error());
@@ -202,7 +236,7 @@ int serve(const RemoveOrder& order) {
 
 // Without a request, all is measured, and nothing is dropped.
 int serve(const MeasureOrder& order) {
-  const auto read = read_request();
+  const auto read = read_request(order);
   const StageRequest request = read ? *read : StageRequest();
   if (const Status in = confine(order, request); !in) return fail(in.error());
   return run_measure(order, request);

@@ -9,4 +9,4 @@ R --stage-dataset=pytorch_model.bin:m,extract=yes --stage-out=copy:out2 -- sh -c
 holds out2 1
 says --stage-dataset=a,extract=yes -- true
 [ "$code" -ne 0 ]
-has "$said" 'is not an archive, and extract=yes is for archives'
+has "$said" 'is not an archive and not compressed, and extract=yes is for such files'

@@ -129,7 +129,7 @@ check kept.tar.gz copy ~/in/pax-gz.tar.gz
 check by-link copy ~/in/model.h5
 check a/b/c copy ~/in/private
 SCRIPT
-    grep -q 'table\.csv\.gz.*; not an archive: copied as it is$' <<<"$OUTPUT"
+    grep -q 'table\.csv\.gz.*; not an archive: copied as it is; extract=yes decompresses it$' <<<"$OUTPUT"
 }
 
 @test "strip, include and exclude are those of tar" {

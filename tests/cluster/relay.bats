@@ -31,6 +31,8 @@ tar cf slow/data.tar tree
 tar czf data.tgz tree
 (cd tree && python3 -m zipfile -c ../data.zip f1 f2 f3)
 cat tree/f1 tree/f2 >plain.bin
+for i in 1 2; do gzip -c plain.bin >plain.$i.gz; done
+for i in 0 1 2; do cp tree/f$((i + 1)) shard$i.bin; done
 for i in 1 2 3; do tar cf parts/p$i.tar -C tree f$i; done
 (cd tree && sha256sum f?) >sums
 mkdir -p slow/d/{a/b,empty,many}
@@ -200,17 +202,29 @@ is_read_by_each() {
 
 @test "every kind of source: gzip, zip, a file as it is, a group of archives, a shared item, an environment" {
     sbatch_ends COMPLETED -N3 --stage-dataset=data.tgz:a --stage-dataset=data.zip:b --stage-dataset=plain.bin:c \
-        --stage-dataset='parts/p*.tar':d --stage-dataset=slow/data.tar:e,shared <<'SCRIPT'
+        --stage-dataset='parts/p*.tar':d --stage-dataset=slow/data.tar:e,shared \
+        --stage-dataset='plain.*.gz:f,extract=yes' --stage-dataset=plain.1.gz,extract=yes,shared <<'SCRIPT'
 #!/bin/bash
 srun bash -ec 'cd $SLURM_TMPDIR
     for i in 1 2 3 4 5 6; do cmp a/tree/f$i ~/tree/f$i; cmp e/tree/f$i ~/tree/f$i; done
     for i in 1 2 3; do cmp b/f$i ~/tree/f$i; cmp d/p$i/f$i ~/tree/f$i || cmp d/f$i ~/tree/f$i; done
-    cmp c ~/plain.bin
+    for file in c f/plain.1 f/plain.2 plain.1; do cmp $file ~/plain.bin; done
     echo "whole on $SLURMD_NODENAME"'
 SCRIPT
     is_whole "$JOBID" 3
     (($(sum "$JOBID" bytes_from_nodes) > SIZE))
     for node in $(nodes); do wait_until 20 dropped "$node"; done
+    assert_idle_clean
+}
+
+# The other nodes know the job's name from the first one, where a step has reported it.
+@test "each node has a shard of its own, by %n, and all have what the job is named after" {
+    sbatch_ends COMPLETED -N3 --job-name=plain --stage-dataset='shard%n.bin:shard' --stage-dataset=%x.bin <<'SCRIPT'
+#!/bin/bash
+srun bash -ec 'cmp $SLURM_TMPDIR/shard ~/shard$SLURM_NODEID.bin; cmp $SLURM_TMPDIR/plain.bin ~/plain.bin
+    echo "whole on $SLURMD_NODENAME"'
+SCRIPT
+    is_whole "$JOBID" 3
     assert_idle_clean
 }
 

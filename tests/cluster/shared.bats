@@ -128,10 +128,16 @@ stages() {
         sbatch_wait -w n1 --stage-dataset="data.tar.gz$options,shared" --wrap true
         works_as led
     done
+    as alice sh -c 'seq 1000 | gzip >one.csv.gz'
+    for how in 'kept on this node' 'already here'; do
+        sbatch_wait -w n1 --stage-dataset=one.csv.gz,extract=yes,shared --wrap 'seq 1000 | cmp - "$NODESTAGE_DATASET" && basename "$NODESTAGE_DATASET"
+            stat -Lc %a "$NODESTAGE_DATASET"'
+        has "$OUTPUT" "$how" $'one.csv\n400'
+    done
     JOBID=$(as alice sh -c 'umask 077; sbatch --parsable -w n1 --stage-dataset=data.tar.gz,shared --wrap true')
     wait_until 60 job_ended "$JOBID"
     job_output "$JOBID" | grep -q 'kept on this node'
-    [ "$(kept n1 | wc -l)" = 5 ]
+    [ "$(kept n1 | wc -l)" = 6 ]
 }
 
 @test "what was changed since is not the same: its content with the old size and time, or another file behind a link" {

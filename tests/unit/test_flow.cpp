@@ -22,7 +22,7 @@ struct Case {
 
 std::vector<Case> cases(Fact last) {
   std::vector<Case> all;
-  for (unsigned bits = 0; bits < 1024; ++bits) {
+  for (unsigned bits = 0; bits < 2048; ++bits) {
     for (const Tree tree : {Tree::there, Tree::untouched, Tree::taken_away}) {
       Case one;
       one.record.ended = (bits & 1) != 0;
@@ -35,6 +35,7 @@ std::vector<Case> cases(Fact last) {
       one.facts.may_share = (bits & 64) != 0;
       one.facts.is_undecided = (bits & 256) != 0;
       one.facts.is_in_memory = (bits & 512) != 0;
+      one.facts.lacks_names = (bits & 1024) != 0;
       if ((bits & 128) != 0) one.record.begin.request = "{}";
       one.facts.tree = tree;
       all.push_back(one);
@@ -76,7 +77,8 @@ TEST_CASE("each fact has its steps") {
       {Fact::begun, {wait, make_directory}},
       {Fact::directory_made, {wait, await_directory, let_run, enqueue}},
       {Fact::unstaged, {wait, let_run, enqueue}},
-      {Fact::queued, {wait, identify, await_step, await_turn}},
+      {Fact::queued, {wait, await_names, identify, await_step, await_turn}},
+      {Fact::named, {wait, identify, await_step, await_turn}},
       {Fact::unsettled, {wait, await_settled}},
       {Fact::settled, {wait, identify}},
       {Fact::led, {wait, await_leader}},

@@ -381,3 +381,59 @@ TEST_CASE("a node tells the job's first one while it makes an environment") {
   REQUIRE(site.workers.say(WorkerTask::stage, k_life_job, WorkerPhase::working, {item}));
   CHECK((last_note().waits & k_is_in_use) != 0);
 }
+
+TEST_CASE("sources by what a step reports are staged when a step has, here or on the first node") {
+  JobSite site;
+  const auto staging = [&](std::uint32_t job) -> const StageOrder* {
+    site.pass(std::chrono::milliseconds(8));
+    const auto* worker = site.workers.find(WorkerTask::stage, job);
+    return worker == nullptr ? nullptr : &worker->as<StageOrder>();
+  };
+  const auto accept = [&](Begin begin) {
+    begin.request = R"({"needs_names":true})";
+    site.accept(begin);
+    CHECK(staging(begin.job) == nullptr);
+  };
+  Wait wait;
+  wait.job = 7;
+  wait.array_job = 5;
+  wait.array_task = 2;
+  wait.job_name = "train";
+  accept(site.request(7));
+  site.start_daemon();
+  CHECK(staging(7) == nullptr);
+  CHECK(site.state_of(7) == "queued");
+  site.jobs->wait(wait, site.reply);
+  const StageOrder* order = staging(7);
+  REQUIRE(order != nullptr);
+  CHECK(order->array_known);
+  CHECK(order->array_task == 2);
+  CHECK(order->job_name == "train");
+  // By the note of the first node, which sends it when it knows, and to a node that begins later.
+  accept(site.shared_request(8));
+  site.hear_from_first(8, {});
+  CHECK(staging(8) == nullptr);
+  site.hear_from_first(8, {Verdict::open, "", {true, 5, 3, "train", true}});
+  order = staging(8);
+  REQUIRE(order != nullptr);
+  CHECK(order->array_task == 3);
+  Begin first = site.request(9);
+  first.first_node = "n1";
+  first.nodes = {"n1", "n2"};
+  first.node_count = 2;
+  accept(first);
+  const auto told = [&site] {
+    return std::count_if(site.peers.sent.begin(), site.peers.sent.end(), [](const PeerNote& note) {
+      const auto* job = std::get_if<JobNote>(&note.body);
+      return job != nullptr && note.job == 9 && job->facts.job_name == "train";
+    });
+  };
+  const NodeNote begun;
+  site.jobs->take_note({{"n1"}, "n2", 9, 0, 1, begun}, "");
+  CHECK(told() == 0);
+  wait.job = 9;
+  site.jobs->wait(wait, site.reply);
+  CHECK(told() == 1);
+  site.jobs->take_note({{"n1"}, "n2", 9, 0, 2, begun}, "");
+  CHECK(told() == 2);
+}

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "common/request/destinations.hpp"
 #include "common/request/request.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/path_names.hpp"
@@ -291,6 +292,13 @@ TEST_CASE("default destinations") {
   CHECK(default_destination("/p/dir/") == "dir");
   CHECK(default_destination("/p/x.h5") == "x.h5");
   CHECK(default_destination("/p/x.csv.gz") == "x.csv.gz");
+  CHECK(default_name("/p/x.csv.gz/", Extract::automatic) == "x.csv.gz");
+  CHECK(default_name("/p/x.csv.GZ", Extract::yes) == "x.csv");
+  CHECK(default_name("/p/x.zstd", Extract::yes) == "x");
+  CHECK(default_name("/p/x.tar.Z", Extract::yes) == "x");
+  CHECK(default_name("/p/.gz", Extract::yes) == ".gz");
+  CHECK(default_name("/p/x.cpio.gz", Extract::yes) == "x");
+  CHECK(default_name("/p/x.tar/", Extract::no) == "x.tar");
   CHECK(default_destination("/p/.tar") == ".tar");
   CHECK(default_destination("/") == "");
   CHECK(archive_suffix("a.tar.gz") == ".tar.gz");

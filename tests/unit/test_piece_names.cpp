@@ -47,7 +47,7 @@ TEST_CASE("what is no archive is copied as it is") {
     CHECK(run.bytes_read == static_cast<std::uint64_t>(from.st_size));
   }
   run.build("x.csv.gz");
-  CHECK(run.note == "not an archive: copied as it is");
+  CHECK(run.note == "not an archive: copied as it is; extract=yes decompresses it");
 }
 
 TEST_CASE("an archive inside a file that is not named as one is copied, with a note") {
@@ -75,10 +75,97 @@ TEST_CASE("an archive inside a file that is not named as one is copied, with a n
   CHECK(run.build("m.npz") == "");
   CHECK(run.note == "");
   run.item.extract = Extract::yes;
-  CHECK(has(run.build("x.csv"), "is not an archive, and extract=yes is for archives"));
+  CHECK(has(run.build("x.csv"), "is not an archive and not compressed"));
   run.prepare("mkdir d; echo x > d/f");
   CHECK(run.build("d") == "");
   CHECK(run.note == "extract= has no meaning for a directory");
+}
+
+TEST_CASE("with extract=yes, a compressed file that is no archive becomes what is in it") {
+  NamedRun run;
+  run.item.extract = Extract::yes;
+  REQUIRE(
+      run.shell("seq 300000 > x.csv; chmod 640 x.csv; touch -d 2001-02-03 x.csv; gzip -k x.csv; "
+                "bzip2 -k x.csv; xz -k x.csv; zstd -q x.csv; lz4 -q x.csv x.csv.lz4; "
+                "chmod 640 x.csv.lz4; touch -r x.csv x.csv.lz4; xz -k --format=lzma x.csv; "
+                "lzip -k x.csv; cp -p x.csv.gz plain; cat x.csv.gz x.csv.gz > two.GZ; "
+                "zip -q z.zip x.csv; gzip z.zip; : | gzip > empty.gz; cp x.csv.gz x.pth; gzip -c "
+                "x.csv.gz > x.csv.gz.gz; tar cf - x.csv | gzip > t.gz") == 0);
+  struct Row {
+    const char *source, *kind, *name, *same;
+  };
+  for (const Row& row :
+       {Row{"x.csv.gz", "gz", "x.csv", "x.csv"}, Row{"x.csv.bz2", "bz2", "x.csv", "x.csv"},
+        Row{"x.csv.xz", "xz", "x.csv", "x.csv"}, Row{"x.csv.zst", "zst", "x.csv", "x.csv"},
+        Row{"x.csv.lz4", "lz4", "x.csv", "x.csv"}, Row{"x.csv.lzma", "lzma", "x.csv", "x.csv"},
+        Row{"x.csv.lz", "lz", "x.csv", "x.csv"}, Row{"plain", "gz", "plain", "x.csv"},
+        Row{"x.pth", "gz", "x.pth", "x.csv"}, Row{"two.GZ", "gz", "two", "-"},
+        Row{"z.zip.gz", "gz", "z.zip", "-"}, Row{"empty.gz", "gz", "empty", "/dev/null"},
+        Row{"x.csv.gz.gz", "gz", "x.csv.gz", "x.csv.gz"}}) {
+    CAPTURE(row.source);
+    CHECK(run.build(run.scratch / row.source) == "");
+    CHECK(run.kind == row.kind);
+    CHECK(run.name == row.name);
+    if (row.same != std::string("-"))
+      CHECK(run.shell("cmp " + std::string(row.same) + " " + run.out()) == 0);
+    CHECK(run.note == (row.name == std::string("x.csv.gz")
+                           ? "it was decompressed once, and what that gave is compressed too (gzip)"
+                           : ""));
+    if (row.name == std::string("x.csv") && row.kind != std::string("lz"))
+      CHECK(run.shell("[ \"$(stat -c '%a %y' " + run.out() +
+                      ")\" = \"$(stat -c '%a %y' x.csv)\" ]") == 0);
+  }
+  CHECK(run.build(run.scratch / "two.GZ") == "");
+  CHECK(run.shell("cat x.csv x.csv | cmp - " + run.out()) == 0);
+  CHECK(run.build(run.scratch / "z.zip.gz") == "");
+  CHECK(run.shell("unzip -qt " + run.out()) == 0);
+  // An archive inside is extracted as ever.
+  CHECK(run.build(run.scratch / "t.gz") == "");
+  CHECK(run.kind == "tar.gz");
+  CHECK(run.name == "t");
+  CHECK(run.shell("cmp x.csv " + run.out("x.csv")) == 0);
+  run.item.strip = 1;
+  run.item.include = {"a"};
+  run.item.links = Links::follow;
+  CHECK(run.build(run.scratch / "x.csv.gz") == "");
+  CHECK(has(run.note,
+            "it was decompressed to one file, for which strip= and include= had no meaning"));
+  CHECK(has(run.note, "links= has a meaning for directories only"));
+}
+
+TEST_CASE("a compressed file that is damaged, cut off, or a part is a fault, as an archive is") {
+  NamedRun run;
+  run.item.extract = Extract::yes;
+  REQUIRE(
+      run.shell("head -c 3M /dev/urandom > f; gzip -k f; xz -k f; zstd -q f; "
+                "for s in gz xz zst; do head -c 2M f.$s > cut.$s; cp f.$s bad.$s; "
+                "printf XXXX | dd of=bad.$s bs=1 seek=1000000 conv=notrunc status=none; done; "
+                "cp cut.gz f.gz.part01; (cat f.gz; echo junk) > junk.gz; (cat f.gz; bzip2 -c f) "
+                "> two.gz; echo no > no.gz; : > none.gz; printf '\037\213\010broken' > odd.gz; "
+                "gzip -c f > n.tar.gz") == 0);
+  for (const std::string suffix : {".gz", ".xz", ".zst"}) {
+    for (const std::string name : {"cut", "bad"}) {
+      CAPTURE(name + suffix);
+      const std::string fault = run.build(run.scratch / (name + suffix));
+      CHECK(fault.starts_with(run.scratch / (name + suffix) + ": "));
+      CHECK(has(fault, name == "cut" ? "cut off" : "damaged"));
+      CHECK(has(fault, std::string(suffix == ".gz"   ? "gzip"
+                                   : suffix == ".xz" ? "xz"
+                                                     : "zstd") +
+                           " -t"));
+    }
+  }
+  CHECK(has(run.build(run.scratch / "f.gz.part01"), "By its name it is one part"));
+  CHECK(has(run.build(run.scratch / "two.gz"), "another archive (bz2) begins"));
+  CHECK(has(run.build(run.scratch / "no.gz"),
+            "is not an archive and not compressed, and extract=yes is for such files"));
+  CHECK(has(run.build(run.scratch / "none.gz"), "empty (0 bytes)"));
+  CHECK(has(run.build(run.scratch / "odd.gz"), "odd.gz: "));
+  CHECK(has(run.build(run.scratch / "n.tar.gz"), "is named like an archive, but is not one"));
+  CHECK(run.build(run.scratch / "junk.gz") == "");
+  CHECK(run.note == "bytes after the end of the compressed data were ignored");
+  run.leave_free = std::uint64_t{1} << 60;
+  CHECK(has(run.build(run.scratch / "f.gz"), run.scratch / "f.gz" + ": "));
 }
 
 TEST_CASE("archives that nothing here reads are refused by their names") {

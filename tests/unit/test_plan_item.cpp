@@ -73,6 +73,28 @@ TEST_CASE("plan: each kind of archive is told, counted and read as staging would
   CHECK(plan.of("p.tar.gz").destination == "p");
 }
 
+TEST_CASE("plan: a compressed file that would be decompressed has its content's size") {
+  const Plan plan;
+  plan.shell("gzip -k data.bin; bzip2 -k data.bin; cp data.bin.gz b.bin.gz");
+  DatasetItem item;
+  item.source = plan.scratch / "data.bin.gz";
+  item.extract = Extract::yes;
+  const PlanItem one = plan_dataset(item, 4);
+  CHECK(one.what == "gz");
+  CHECK(one.destination == "data.bin");
+  CHECK(one.bytes.value == 5000);
+  CHECK(one.files.value == 1);
+  CHECK(one.need.bytes >= 5000);
+  CHECK(has(one.reading, "one gzip stream"));
+  CHECK(has(one.time, "and decode"));
+  item.source = plan.scratch / "*.gz";
+  const PlanItem both = plan_dataset(item, 4);
+  CHECK(both.files.value == 2);
+  CHECK(both.bytes.value == 10000);
+  item.source = plan.scratch / "data.bin.bz2";
+  CHECK(plan_dataset(item, 4).is_parallel);
+}
+
 TEST_CASE("plan: what is shared is told") {
   const Plan plan;
   DatasetItem item{.source = plan.scratch / "data.bin"};

@@ -205,6 +205,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       " sandbox has_board relay_least_bytes relay_window relay_file_systems relay_silence_s "
       "relay_patience_s relay_plan_s relay_first_port relay_last_port relay_site_rate";
   const std::string identify =
+      names +
       " extract_escaping extract_special extract_max_entries extract_max_ratio extract_xattrs "
       "venv_build venv_installer venv_find_links venv_uv venv_module_init venv_limit_s cache "
       "cache_never cache_min_age_s for_readers hands_over only_items only_groups "

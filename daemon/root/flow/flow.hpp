@@ -18,6 +18,7 @@ enum class Fact {
   directory_made,  // by the daemon, unless the site makes it
   unstaged,        // its directory is there, and its data are not there, or do not count
   queued,          // its state is `queued`
+  named,           // a step has reported the job's name and the IDs of its array
   unsettled,       // a source that it shares was just changed
   settled,         // the same, and it has had its time
   led,             // others stage what it shares, or a part of that
@@ -60,6 +61,7 @@ enum class Step {
   make_directory,
   await_directory,  // the site makes it
   enqueue,
+  await_names,    // wait for what a step reports, on which its sources depend
   identify,       // find out what it does with its shared items
   await_settled,  // let a source that was just changed stay as it is for a while
   await_leader,   // wait for what others stage
@@ -108,6 +110,7 @@ struct Facts {
   bool is_late = false;        // the epilog waits no longer, and the site unmounts the directory
   bool lacks_outcome = false;  // another node knows how the job ended
   // Looked up while the job starts:
+  bool lacks_names = false;   // its sources may depend on what no step has reported yet
   bool may_share = false;     // it may have shared items
   bool is_undecided = false;  // what it does with them
   bool is_in_memory = false;  // some of its items may be
@@ -118,7 +121,8 @@ enum class Condition {
   always,
   site_makes_it,  // the job's directory
   wants_nothing,  // but the directory
-  shares,         // Facts::may_share, and so on
+  unnamed,        // Facts::lacks_names, and so on
+  shares,
   undecided,
   in_memory,
   works,  // Facts::is_working, and so on
@@ -145,9 +149,13 @@ inline constexpr FlowRow k_flow[] = {
     {Fact::directory_made,   Condition::always,         Step::enqueue},
     {Fact::unstaged,         Condition::wants_nothing,  Step::let_run},
     {Fact::unstaged,         Condition::always,         Step::enqueue},
+    {Fact::queued,           Condition::unnamed,        Step::await_names},
     {Fact::queued,           Condition::shares,         Step::identify},
     {Fact::queued,           Condition::in_memory,      Step::await_step},
     {Fact::queued,           Condition::always,         Step::await_turn},
+    {Fact::named,            Condition::shares,         Step::identify},
+    {Fact::named,            Condition::in_memory,      Step::await_step},
+    {Fact::named,            Condition::always,         Step::await_turn},
     {Fact::unsettled,        Condition::always,         Step::await_settled},
     {Fact::settled,          Condition::always,         Step::identify},
     {Fact::led,              Condition::always,         Step::await_leader},

@@ -204,8 +204,9 @@ Ticket Jobs::wait(const Wait& wait, Reply reply) {
     reply(Accepted{});
     return 0;
   }
+  const JobKey key = record->key();
   learn(*record, wait);
-  return waiting_.wait(record->key(), wait, next_ticket_++, std::move(reply));
+  return waiting_.wait(key, wait, next_ticket_++, std::move(reply));
 }
 
 // A step here that only looks at the job starts or exits.
@@ -218,7 +219,8 @@ void Jobs::note_look(JobRecord& record, const Wait& wait) {
 // Notes what a step says about its job.
 void Jobs::learn(JobRecord& record, const Wait& wait) {
   JobFacts facts = record.facts;
-  if (!facts.known)
+  const bool was_known = facts.known;
+  if (!was_known)
     facts = {true, wait.array_job, wait.array_task, wait.job_name.substr(0, k_max_job_name),
              facts.batch};
   if (wait.step == k_slurm_batch_step) facts.batch = true;
@@ -232,6 +234,10 @@ void Jobs::learn(JobRecord& record, const Wait& wait) {
   }
   table_.save(record);
   if (runs_on) talk_.use_changed(record);
+  if (!was_known && may_need_step_names(record.begin.request)) {
+    talk_.send_to_all_nodes(record);
+    talk_.names_known(record.key());
+  }
 }
 
 Ticket Jobs::await(const Await& ask, Reply reply) {

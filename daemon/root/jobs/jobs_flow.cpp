@@ -43,6 +43,7 @@ Facts Jobs::facts_of(const JobRecord& record) const {
   Facts facts;
   facts.last = flow == flows_.end() ? Fact::under_way : flow->second.fact;
   if (facts.last < Fact::ended) {
+    facts.lacks_names = may_need_step_names(record.begin.request) && !record.facts.known;
     facts.may_share = staging_.can_share(record);
     facts.is_undecided = staging_.is_undecided(key);
     facts.is_in_memory = may_be_in_memory(record.begin.request);
@@ -69,6 +70,8 @@ void Jobs::start(Step step, JobRecord& record) {
       return staging_.enqueue(record);
     case Step::identify:
       return staging_.identify(record);
+    case Step::await_names:
+      return;  // learn(), or a note of the first node
     case Step::await_settled:
       return staging_.await_settled(record);
     case Step::await_leader:

@@ -352,7 +352,14 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, cons
       return decide(record, verdict, talk.barrier->text(), talk.barrier->cause());
   }
   // It has missed what was sent to all.
-  if (note.ended != 0 ? knows_outcome(record) : !talk.barrier) send_to_nodes(record, {from});
+  const bool lacks_names = note.state == NodeState::begun && record.facts.known &&
+                           may_need_step_names(record.begin.request);
+  if (lacks_names || (note.ended != 0 ? knows_outcome(record) : !talk.barrier))
+    send_to_nodes(record, {from});
+}
+
+void PeerTalk::names_known(const JobKey& key) {
+  if (deps_.events.step_of(key) == Step::await_names) deps_.events.done(key, Fact::named);
 }
 
 void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const JobNote& note) {
@@ -371,6 +378,8 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const Job
     decide(record, note.verdict, note.text, note.cause);
   } else if (note.verdict != Verdict::open || note.outcome_known) {
     deps_.table.save(record);
+  } else if (note.facts.known) {
+    names_known(record.key());
   }
 }
 

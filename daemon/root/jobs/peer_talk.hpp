@@ -105,6 +105,8 @@ class PeerTalk {
   void report(const JobRecord& record);
   // On the first node: sends what it knows to all.
   void send_to_all_nodes(const JobRecord& record);
+  // Lets a job go on that waits for what a step reports. The job can be gone then.
+  void names_known(const JobKey& key);
   [[nodiscard]] JobNote note_of(const JobRecord& record) const;
   // Takes in a note from another node's daemon. Refuses and logs one that is not the job's, or is
   // late.

@@ -249,6 +249,7 @@ std::string Staging::async_fault(const JobKey& key) const {
 
 std::string Staging::waits_for(const JobKey& key) const {
   const Step step = deps_.events.step_of(key);
+  if (step == Step::await_names) return "its first step, which says the names in its sources";
   if (step == Step::await_step) return "its first step on this node, whose memory it uses";
   if (step == Step::await_quota)
     return "room in its user's quota, in which what was kept for further jobs is being removed";

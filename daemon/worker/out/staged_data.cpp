@@ -101,14 +101,14 @@ void StagedData::add(const DatasetItem& item, std::uint64_t until, bool is_early
   Place place{"", is_glob(item.source), until, item.shared, is_early};
   // The job may have put names of its own there before all matches were in place.
   if (place.is_glob && is_early) place.ended = std::exchange(place.until, 0);
-  for (const std::string& source : sources_of(item.source)) add_names(source, place);
+  for (const std::string& source : sources_of(item.source)) add_names(source, item.extract, place);
 }
 
 // An archive is extracted to its name without the suffix; any other source keeps its name.
-void StagedData::add_names(const std::string& source, const Place& place) {
+void StagedData::add_names(const std::string& source, Extract extract, const Place& place) {
   const std::string whole = last_part(source);
   const std::string bare = whole.substr(0, whole.size() - archive_suffix(whole).size());
-  for (const std::string& name : {whole, bare, default_destination(source)}) {
+  for (const std::string& name : {whole, bare, default_name(source, extract)}) {
     const bool is_new = std::none_of(places_.begin(), places_.end(),
                                      [&name](const Place& one) { return one.name == name; });
     if (!is_new) continue;

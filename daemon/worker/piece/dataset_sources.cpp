@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/os/file.hpp"
+#include "common/request/destinations.hpp"
 #include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
@@ -147,7 +148,9 @@ Status empty(int directory) {
 
 }  // namespace
 
-std::string DirectoryPiece::default_name() const { return default_destination(path); }
+std::string DirectoryPiece::default_name() const {
+  return nodestage::default_name(path, wanted.extract);
+}
 
 Result<Need> DirectoryPiece::need() {
   return wanted.only == nullptr ? Need{} : need_of(*wanted.only);

@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 
+#include <atomic>
+
 #include "common/os/file.hpp"
+#include "common/request/destinations.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
@@ -12,6 +15,57 @@
 #include "daemon/worker/tree/remove_tree.hpp"
 
 namespace nodestage {
+namespace {
+
+// The file that a source becomes, with the attributes of the source.
+class NewFile {
+ public:
+  NewFile(PieceForm& form, const PieceContext& place)
+      : form_(form),
+        place_(place),
+        info_(form.source->info()),
+        from_{form.source->fd(), info_, form.path} {
+    info_.st_mode = mode_with(place.writes, info_.st_mode);
+    if (form.limits.rules.xattrs) from_.xattrs = &xattrs_;
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  Result<Fd> make() {
+    TRY(place_.space.will_make());
+    auto to = open_at(place_.dir_fd, place_.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    if (!to) return place_.space.explain(place_.name, to.error().code);
+    ++form_.meter->files;
+    return to;
+  }
+
+  [[nodiscard]] FileToCopy& from() { return from_; }
+
+  // `made`: "copied as" or "decompressed to".
+  void add_notes(const char* made) {
+    const Unpacking& wanted = form_.wanted;
+    UnreadableEntries unreadable;
+    unreadable.look_at(place_.name, info_.st_mode);
+    form_.add_note(unreadable.note());
+    if (wanted.links == Links::follow) form_.add_note(k_only_directories);
+    Unpacking in_vain = wanted;
+    if (wanted.is_match) in_vain.exclude.clear();
+    if (const std::string keys = entry_keys_of(in_vain, wanted.newest == 0); !keys.empty())
+      form_.add_note("it was " + std::string(made) + " one file, for which " + keys +
+                     " had no meaning");
+    form_.add_skipped(xattrs_.lost, k_lost_xattrs);
+  }
+
+ private:
+  PieceForm& form_;
+  const PieceContext& place_;
+  struct stat info_;
+  XattrCopy xattrs_;
+  FileToCopy from_;
+};
+
+}  // namespace
+
 std::string FilePiece::default_name() const { return std::string(last_part(path)); }
 
 Result<Need> FilePiece::need() { return need_of_file(source->info()); }
@@ -26,29 +80,70 @@ Result<PieceLook> FilePiece::look(std::chrono::milliseconds limit) {
 
 Status FilePiece::build(const PieceContext& place) {
   meter->bytes_read -= source->position();  // the bytes read to recognize it are read again
-  TRY(place.space.will_make());
-  auto to = open_at(place.dir_fd, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!to) return place.space.explain(place.name, to.error().code);
-  ++meter->files;
-  XattrCopy xattrs;
-  struct stat info = source->info();
-  info.st_mode = mode_with(place.writes, info.st_mode);
-  FileToCopy file{source->fd(), info, path};
-  if (limits.rules.xattrs) file.xattrs = &xattrs;
+  NewFile file(*this, place);
+  TRY_ASSIGN(Fd to, file.make());
   begin_relay(0);
-  file.from_storage = &meter->from_storage;
-  if (source->relayed() != nullptr) file.relayed = source.get();
-  TRY(copy_file(file, std::move(*to), *meter, place.space));
-  UnreadableEntries unreadable;
-  unreadable.look_at(place.name, info.st_mode);
-  add_note(unreadable.note());
-  if (wanted.links == Links::follow) add_note(k_only_directories);
-  Unpacking in_vain = wanted;
-  if (wanted.is_match) in_vain.exclude.clear();
-  if (const std::string keys = entry_keys_of(in_vain, wanted.newest == 0); !keys.empty())
-    add_note("it was copied as one file, for which " + keys + " had no meaning");
-  add_skipped(xattrs.lost, k_lost_xattrs);
+  file.from().from_storage = &meter->from_storage;
+  if (source->relayed() != nullptr) file.from().relayed = source.get();
+  TRY(copy_file(file.from(), std::move(to), *meter, place.space));
+  file.add_notes("copied as");
   return {};
+}
+
+std::string CompressedPiece::default_name() const {
+  return nodestage::default_name(path, wanted.extract);
+}
+
+Result<Need> CompressedPiece::need() {
+  TRY_ASSIGN(Need need, need_of_archive(*source, decoder->coding(), Container::none));
+  need.expected.inodes = need.least.inodes;
+  return need;
+}
+
+Result<PieceLook> CompressedPiece::look(std::chrono::milliseconds limit) {
+  const LookTime time(limit);
+  PieceLook look;
+  look.files = 1;
+  while (!look.is_whole && time.is_left()) {
+    TRY_ASSIGN(const Slice block, decoder->next());
+    look.is_whole = block.empty();
+    look.bytes += block.size();
+  }
+  look.position = look.is_whole ? source->size() : decoder->position();
+  look.threads = decoder->threads();
+  look.spent = time.spent();
+  return look;
+}
+
+Status CompressedPiece::build(const PieceContext& place) {
+  NewFile file(*this, place);
+  TRY_ASSIGN(Fd to, file.make());
+  begin_relay(source->position());
+  if (Status written = write(to.get(), place.space); !written)
+    return as_part(of_source(std::move(written.error())));
+  if (const auto at = decoder->junk_at()) {
+    TRY_ASSIGN(const bool is_junk, has_junk(*source, *at));
+    if (is_junk) add_note("bytes after the end of the compressed data were ignored");
+  }
+  TRY(end_copy(file.from(), std::move(to), place.space));
+  file.add_notes("decompressed to");
+  return {};
+}
+
+// Of a bomb, the file is not much larger than what is allowed.
+Status CompressedPiece::write(int to, Space& space) {
+  static const std::atomic<bool> k_never = false;
+  const EntryLimits bounds(source->size(), limits.rules);
+  FileSink sink(to, UINT64_MAX, {*meter, space, k_never});
+  for (;;) {
+    TRY_ASSIGN(const Slice block, decoder->next());
+    if (block.empty()) return {};
+    const Status written = sink.write(sink.end(), block.bytes());
+    if (sink.failed_to_write())
+      return space.explain(last_part(default_name()), written.error().code);
+    TRY(written);
+    TRY(bounds.check_ratio(sink.end()));
+  }
 }
 
 Result<Piece> Piece::open(const std::string& path, const Unpacking& wanted, Meter& meter,
@@ -62,6 +157,8 @@ Result<Piece> Piece::open(const std::string& path, const Unpacking& wanted, Mete
   TRY_ASSIGN(Recognised found,
              recognise(*form.source, wanted, {limits.threads, limits.memory - limits.memory / 3}));
   form.add_note(found.note);
+  if (found.is_compressed_file)
+    return Piece(CompressedPiece(std::move(form), std::move(found.decoder)));
   if (found.container == Container::none) return Piece(FilePiece{std::move(form)});
   return Piece(ArchivePiece(std::move(form), found.container, std::move(found.decoder)));
 }

@@ -1,5 +1,5 @@
 // Piece: one source path that becomes one tree or file. It is a directory, a file, or an archive,
-// which is source → decoder → entries → writer.
+// which is source → decoder → entries → writer, or a compressed file.
 #pragma once
 
 #include <string>
@@ -19,6 +19,21 @@ struct FilePiece : PieceForm {
   Status build(const PieceContext& place);
 };
 
+// A compressed file that is no archive. It becomes a file.
+struct CompressedPiece : PieceForm {
+  CompressedPiece(PieceForm form, std::unique_ptr<Decoder> from)
+      : PieceForm(std::move(form)), decoder(std::move(from)) {}
+
+  [[nodiscard]] std::string kind() const { return std::string(row_of(decoder->coding()).suffix); }
+  [[nodiscard]] std::string default_name() const;
+  Result<Need> need();
+  Result<PieceLook> look(std::chrono::milliseconds limit);
+  Status build(const PieceContext& place);
+  Status write(int to, Space& space);
+
+  std::unique_ptr<Decoder> decoder;
+};
+
 class Piece {
  public:
   using Place = PieceContext;
@@ -28,8 +43,8 @@ class Piece {
   static Result<Piece> open(const std::string& path, const Unpacking& wanted, Meter& meter,
                             const PieceLimits& limits);
 
-  // The name under which it is staged by default: the base name, without an archive's suffix for an
-  // archive or a directory.
+  // The name under which it is staged by default (common/request/destinations.hpp). A file that is
+  // copied keeps its own.
   [[nodiscard]] std::string default_name() const {
     return std::visit([](const auto& form) { return form.default_name(); }, form_);
   }
@@ -48,9 +63,18 @@ class Piece {
   // The source file's size; 0 for a directory.
   [[nodiscard]] std::uint64_t size() const { return form().source ? form().source->size() : 0; }
 
+  // The blocks of an xz file; 0 if unknown.
+  [[nodiscard]] std::uint64_t xz_blocks() const { return xz_blocks_of(*form().source); }
+
   [[nodiscard]] bool is_directory() const { return std::holds_alternative<DirectoryPiece>(form_); }
-  // Null for a directory, and for a file that is copied as it is.
+  // Null for a directory, and for what becomes a file.
   [[nodiscard]] const ArchivePiece* archive() const { return std::get_if<ArchivePiece>(&form_); }
+  // The compression of what is extracted or decompressed; plain for what is copied.
+  [[nodiscard]] Coding coding() const {
+    if (archive() != nullptr) return archive()->coding();
+    const auto* compressed = std::get_if<CompressedPiece>(&form_);
+    return compressed != nullptr ? compressed->decoder->coding() : Coding::plain;
+  }
 
   // What build() will take of the local disk, as far as is known (newest.hpp).
   Result<Need> need() {
@@ -94,7 +118,7 @@ class Piece {
   Status build_once(const Place& place);
   [[nodiscard]] bool has_held_still(const Status& made) const;
 
-  std::variant<DirectoryPiece, FilePiece, ArchivePiece> form_;
+  std::variant<DirectoryPiece, FilePiece, CompressedPiece, ArchivePiece> form_;
 };
 
 }  // namespace nodestage

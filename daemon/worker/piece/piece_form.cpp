@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/os/file.hpp"
+#include "common/request/destinations.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
@@ -42,6 +43,21 @@ void PieceForm::add_skipped(std::uint64_t count, const Skipped& what) {
 void PieceForm::begin_relay(std::uint64_t offset) {
   if (relay == nullptr) return;
   source->relay(relay->begin(path, source->fd(), source->info(), offset));
+}
+
+Error PieceForm::of_source(Error error) const {
+  const std::string start = shown(path) + ": ";
+  return is_stopped(error) || error.what.starts_with(start) ? error
+                                                            : with_prefix(std::move(error), start);
+}
+
+// A part is neither damaged nor without its end.
+Error PieceForm::as_part(Error error) const {
+  if (is_part_name(path) && !is_stopped(error))
+    error.advice =
+        "By its name it is one part of an archive in several files: join the parts in "
+        "order, and stage the whole";
+  return error;
 }
 
 Status PieceForm::look_plainly(const LookTime& time, PieceLook& look) {
@@ -120,7 +136,9 @@ Result<bool> read_entries(Entries& entries, const LookTime& time, PieceLook& loo
 
 }  // namespace
 
-std::string ArchivePiece::default_name() const { return default_destination(path); }
+std::string ArchivePiece::default_name() const {
+  return nodestage::default_name(path, wanted.extract);
+}
 
 std::string ArchivePiece::kind() const {
   std::string kind(row_of(container_).name);
@@ -237,15 +255,6 @@ Status ArchivePiece::look_behind() {
   return {};
 }
 
-// A part of an archive is neither damaged nor without its end.
-Error ArchivePiece::as_part(Error error) const {
-  if (is_part_name(path) && !is_stopped(error))
-    error.advice =
-        "By its name it is one part of an archive in several files: join the parts in "
-        "order, and stage the whole";
-  return error;
-}
-
 Status ArchivePiece::write_entries(TreeWriter& writer, EntryLimits& bounds, OutLinks& out_links) {
   const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
   std::string name;
@@ -327,7 +336,7 @@ Error ArchivePiece::at_entry(Error error, const std::string& name) const {
   if (is_stopped(error)) return error;
   const std::string start = shown(path) + ": ";
   const bool has_path = error.what.starts_with(start);
-  if (name.empty()) return has_path ? error : with_prefix(std::move(error), start);
+  if (name.empty()) return of_source(std::move(error));
   if (has_path) return with_suffix(std::move(error), " (entry " + shown(name) + ")");
   return with_advice(with_prefix(std::move(error), start + "entry '" + shown(name) + "': "),
                      "Make the archive again without such an entry");

@@ -99,6 +99,10 @@ struct PieceForm {
   // Adds the note that so many were left out, if there are any.
   void add_skipped(std::uint64_t count, const Skipped& what);
   void begin_relay(std::uint64_t offset);
+  // A fault with the path before it.
+  [[nodiscard]] Error of_source(Error error) const;
+  // A fault of its content, which a part of an archive need not have alone.
+  [[nodiscard]] Error as_part(Error error) const;
   // Reads the file as it is, while there is time.
   Status look_plainly(const LookTime& time, PieceLook& look);
 };
@@ -137,12 +141,9 @@ class ArchivePiece : public PieceForm {
 
   [[nodiscard]] Container container() const { return container_; }
   [[nodiscard]] Coding coding() const { return decoder_->coding(); }
-  // The blocks of an xz file; 0 if unknown.
-  [[nodiscard]] std::uint64_t xz_blocks() const { return xz_blocks_of(*source); }
 
  private:
   Status look_behind();
-  [[nodiscard]] Error as_part(Error error) const;
   Status open_entries();
   Result<std::unique_ptr<Entries>> entries_of_container();
   [[nodiscard]] Status check_members(const ArchiveContents& contents) const;

@@ -105,6 +105,7 @@ class Recognition {
   Status open();
   Result<Container> container();
   Status judge_other();
+  void judge_compressed(Coding inner);
   Status check_zip_part() const;
   Result<std::string> checkpoint_inside();
   void note_copied();
@@ -178,15 +179,26 @@ Result<Container> Recognition::container() {
 
 Status Recognition::judge_other() {
   if (claims_archive() && name_->use == Use::refused) return unreadable_kind();
+  const bool is_compressed = found_.decoder->coding() != Coding::plain;
   if (must_be_archive()) {
     const auto start = found_.decoder->peek();
-    const bool is_twice = found_.decoder->coding() != Coding::plain && start &&
-                          recognise_coding(*start) != Coding::plain;
+    const Coding inner = is_compressed && start ? recognise_coding(*start) : Coding::plain;
+    if (is_compressed && !claims_archive()) {
+      judge_compressed(inner);
+      return {};
+    }
     TRY(found_.decoder->drain());  // if it is cut off or damaged, that is the cause
-    return is_twice ? compressed_twice() : not_an_archive();
+    return inner != Coding::plain ? compressed_twice() : not_an_archive();
   }
-  if (found_.decoder->coding() != Coding::plain) found_.note = "not an archive: copied as it is";
+  if (is_compressed) found_.note = "not an archive: copied as it is; extract=yes decompresses it";
   return {};
+}
+
+void Recognition::judge_compressed(Coding inner) {
+  found_.is_compressed_file = true;
+  if (inner != Coding::plain)
+    found_.note = "it was decompressed once, and what that gave is compressed too (" +
+                  std::string(row_of(inner).name) + ")";
 }
 
 // The first part has the signature, and the last one, beside it, the name of the whole.
@@ -234,8 +246,10 @@ Error Recognition::compressed_twice() const {
 Error Recognition::not_an_archive() const {
   const std::string look = "Look at it with: file " + shell_word(shown(path_));
   if (!claims_archive())
-    return fault(0, shown(path_) + ": is not an archive, and extract=yes is for archives",
-                 look + " (without extract=yes, it is copied as it is)");
+    return fault(
+        0,
+        shown(path_) + ": is not an archive and not compressed, and extract=yes is for such files",
+        look + " (without extract=yes, it is copied as it is)");
   return fault(0, shown(path_) + ": is named like an archive, but is not one",
                look + " (extract=no copies it as it is)");
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/os/file.hpp"
+#include "common/request/destinations.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
@@ -33,7 +34,7 @@ bool is_given(const DatasetItem& item, const OptionKey<DatasetItem>& row) {
 // A name with an archive's suffix is that of an archive, or a fault.
 std::string dataset_name(const DatasetItem& item, const std::string& source) {
   if (!item.destination.empty()) return last_part(item.destination);
-  return item.extract == Extract::no ? last_part(source) : default_destination(source);
+  return default_name(source, item.extract);
 }
 
 ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& first,

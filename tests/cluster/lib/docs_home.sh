@@ -12,6 +12,7 @@ tar cf data.tar -C images .
 tar czf data.tar.gz -C images .
 tar cf photos.tar images
 cp data.tar 'my data.tar'
+seq 100000 | sed 's/$/,2/' | gzip >table.csv.gz
 # A dataset of which jobs stage a part, shards of 75 files each, and dumps of which one is newest.
 mkdir -p corpus/train corpus/val shards dumps
 cp images/{1..200}.png corpus/train

@@ -1,0 +1,126 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "common/request/source_names.hpp"
+#include "common/wire/worker_order.hpp"
+#include "scratch.hpp"
+#include "texts.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+struct Named {
+  Scratch scratch;
+  PatternFacts facts;
+
+  Named() {
+    facts.job = 12;
+    facts.user = "alice";
+    facts.node = "n2";
+    facts.node_index = 1;
+    facts.array_job = 10;
+    facts.array_task = 3;
+    facts.job_name = "../x";
+  }
+  void make(const std::string& name) const { std::ofstream(scratch / name) << "x"; }
+  [[nodiscard]] std::string of(const std::string& name) const {
+    StageRequest request;
+    request.datasets.emplace_back().source = scratch / name;
+    const Status expanded = expand_sources(request, facts);
+    if (!expanded) return expanded.error().text();
+    return request.datasets.front().source.substr(std::string(scratch / "").size());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a source has the patterns of targets, and their values are single names") {
+  const Named named;
+  CHECK(named.of("s-%4a-%A-%j-%n-%u.tar") == "s-0003-10-12-1-alice.tar");
+  CHECK(named.of("%x/%N/%r") == ".._x/n2/0");
+  CHECK(named.of("100%%/%a") == "100%/3");
+  CHECK(named.of("shard-%a-*.tar") == "shard-3-*.tar");
+  CHECK(named.of("plain") == "plain");
+}
+
+TEST_CASE("what exists as it is written, or is no text of patterns, stays so") {
+  const Named named;
+  for (const std::string name : {"at%a", "x%%", "run%a-1.tar"}) named.make(name);
+  for (const std::string name :
+       {"at%a", "x%%", "run%a-*.tar", "{at,on}%a", "50%", "data%*", "%z"}) {
+    CAPTURE(name);
+    CHECK(named.of(name) == name);
+    CHECK_FALSE(has_patterns(named.scratch / name));
+  }
+  CHECK(named.of("**/at%a") == "**/at3");  // behind that, nothing is searched
+  CHECK(has(about_percent_sign(named.scratch / "at%a"), "exists with this name"));
+  CHECK(about_percent_sign(named.scratch / "on%a") == "");
+  CHECK(check_source_pattern(named.scratch / "at%a"));
+  CHECK(
+      has(check_source_pattern(named.scratch / "50%").error().what, "write %% for a percent sign"));
+}
+
+TEST_CASE("a pattern without a value is a fault that names the source") {
+  Named named;
+  named.facts.array_task.reset();
+  CHECK(has(named.of("s-%a"),
+            "s-%a: %a is the index of an array's task, and this job is no array\n"
+            "Submit it as one (--array=0-9), or write %% for a percent sign"));
+  CHECK(named.of("s-%A") == "s-10");
+  named.facts.job_name.reset();
+  CHECK(has(named.of("%x"), "is not known on this node\nwrite %% for a percent sign"));
+}
+
+TEST_CASE("a source by an array's task is checked again: its destination is another one") {
+  const Named named;
+  StageRequest request;
+  DatasetItem& item = request.datasets.emplace_back();
+  item.source = "/p/%x";
+  PatternFacts facts = named.facts;
+  facts.job_name = "..";
+  CHECK(expand_sources(request, facts));
+  CHECK(request.datasets.front().source == "/p/__");
+  item.source = "/p/s%a";
+  item.shared = true;
+  request.outputs.push_back({"s3/mine", "/t"});
+  CHECK(has(expand_sources(request, facts).error().what, "is shared at $SLURM_TMPDIR/s3"));
+}
+
+TEST_CASE("only what a step reports is waited for") {
+  for (const auto& [source, waits] : {std::pair{"/p/%4a.tar", true},
+                                      {"/p/%A", true},
+                                      {"/p/%x", true},
+                                      {"/p/%n%j%u", false},
+                                      {"/p/%%a", false},
+                                      {"/p/50%", false}}) {
+    CAPTURE(source);
+    StageRequest request;
+    request.datasets.emplace_back().source = source;
+    request.outputs.push_back({"out", "/t/%a"});
+    const std::string text = encode_request(request);
+    CHECK(may_need_step_names(text) == waits);
+    CHECK(*decode_request(text) == request);
+  }
+}
+
+TEST_CASE("the indices of an array are read as sbatch reads them") {
+  using Indices = std::vector<std::uint32_t>;
+  CHECK(*indices_of_array("0-3") == Indices{0, 1, 2, 3});
+  CHECK(*indices_of_array("7") == Indices{7});
+  CHECK(*indices_of_array("5,1-9:4%2") == Indices{1, 5, 9});
+  for (const char* text :
+       {"", "%2", "a", "3-1", "1-", "-1", "1,", "1-9:0", "0-4000001", "99999999999"}) {
+    CAPTURE(text);
+    CHECK(has(indices_of_array(text).error().what, "indices as sbatch takes them"));
+  }
+  const auto names = [](const std::string& array, WhichTasks which) {
+    return *names_before_start("/p/none-%2a", array, which);
+  };
+  CHECK(names("0-2", WhichTasks::all).size() == 3);
+  CHECK(names("8-12", WhichTasks::first_and_last) ==
+        std::vector<std::string>{"/p/none-08", "/p/none-12"});
+  CHECK(names_before_start("/p/none-%j", "1", WhichTasks::all).error().code == ENODATA);
+  CHECK(names_before_start("/p/none-%n", "", WhichTasks::all)->front() == "/p/none-0");
+}
