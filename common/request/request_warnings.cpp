@@ -215,12 +215,14 @@ std::string without_digits(std::string name) {
 // another name there is near. One of the same series (shard-1.tar, shard-2.tar) is not.
 std::string did_you_mean_entry(const std::string& path) {
   const auto above = last_that_exists(path);
-  if (!above || !above->is_directory || is_glob(path)) return {};
+  if (!above || !above->is_directory || is_glob(path) || above->path.size() >= path.size())
+    return {};
   const std::size_t begin = above->path == "/" ? 1 : above->path.size() + 1;
   const std::string wanted = path.substr(begin, path.find('/', begin) - begin);
   std::vector<std::string> names;
   DirectoryStream entries = DirectoryStream::at(AT_FDCWD, above->path);
-  for (auto name = entries.next(); name && names.size() < k_most_compared; name = entries.next())
+  std::size_t seen = 0;
+  for (auto name = entries.next(); name && ++seen < k_most_compared; name = entries.next())
     if (without_digits(std::string(*name)) != without_digits(wanted)) names.emplace_back(*name);
   return did_you_mean(wanted, {names.begin(), names.end()});
 }

@@ -91,9 +91,7 @@ static void each_field(Order& order, auto field) {
   }
   if constexpr (requires { order.recover_to; }) field("recover_to", order.recover_to);
   if constexpr (requires { order.is_urgent; }) field("is_urgent", order.is_urgent);
-  if constexpr (requires { order.stdout_path; }) {
-    field("stdout_path", order.stdout_path);
-  }
+  if constexpr (requires { order.stdout_path; }) field("stdout_path", order.stdout_path);
   if constexpr (requires { order.work_dir; }) field("work_dir", order.work_dir);
   if constexpr (requires { order.lines_to; }) {
     field("lines_to", order.lines_to);

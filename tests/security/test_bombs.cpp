@@ -143,7 +143,7 @@ TEST_CASE("more than any archive holds is a fault") {
   const auto bomb = limits.check_ratio(EntryLimits::k_ratio_from_bytes);
   REQUIRE_FALSE(bomb);
   CHECK(bomb.error().text().starts_with(
-      "has grown from 1000 B to 4.0 GiB and is treated as an archive bomb\n"));
+      "the source of 1000 B has grown to 4.0 GiB and is treated as an archive bomb\n"));
   CHECK(EntryLimits(1 << 20).check_ratio(EntryLimits::k_ratio_from_bytes));
 }
 

@@ -417,6 +417,10 @@ TEST_CASE("sources by what a step reports are staged when a step has, here or on
   order = staging(8);
   REQUIRE(order != nullptr);
   CHECK(order->array_task == 3);
+  // To one that begins when all others are ready, with their verdict.
+  accept(site.shared_request(10));
+  site.hear_from_first(10, {Verdict::ready, "", {true, 5, 4, "train", true}});
+  CHECK(staging(10) != nullptr);
   Begin first = site.request(9);
   first.first_node = "n1";
   first.nodes = {"n1", "n2"};

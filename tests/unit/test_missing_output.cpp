@@ -112,5 +112,9 @@ TEST_CASE("a missing source is a warning, which says where the job wrote it inst
                            ", but results are taken from $SLURM_TMPDIR alone");
   CHECK(job.state(1) == ItemState::skipped);
   CHECK(job.note(1) == "*.pt: nothing of that name in the job's directory");
+  // What was there before is another job's.
+  REQUIRE(std::system(("touch -d 2001-02-03 " + (job.target / "results").string()).c_str()) == 0);
+  CHECK(job.run() == 0);
+  CHECK(job.note(0) == "results: nothing of that name in the job's directory");
   CHECK(names_in(job.target) == Names{"results"});
 }

@@ -101,9 +101,10 @@ Result<CacheEntry> decode_entry(std::string_view text) {
   fields.read("version", version);
   if (fields.status() && version != k_record_version) return Error{EINVAL, "is of another version"};
   CacheEntry entry;
-  // Records of 0.1.0's first builds have not the last four.
+  // What a record of an earlier release lacks must not cost what it keeps.
   fields.read_record(entry, [](std::string_view field) {
-    return field != "for_readers" && field != "made_for" && !field.starts_with("array_");
+    return field != "for_readers" && field != "made_for" && !field.ends_with("_job") &&
+           field != "array_task";
   });
   entry.name = entry.directory;
   if (fields.has("entry")) fields.read("entry", entry.name);

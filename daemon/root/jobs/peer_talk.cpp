@@ -341,7 +341,10 @@ void PeerTalk::take(JobRecord& record, const PeerNote& note) {
 
 void PeerTalk::take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note) {
   deps_.credits.note_use(record.key(), from, (note.waits & k_is_in_use) != 0);
-  if ((note.waits & k_reads_causes) != 0) talk.reads_causes.insert(from);
+  if ((note.waits & k_reads_causes) != 0)
+    talk.reads_causes.insert(from);
+  else
+    talk.reads_causes.erase(from);  // it has the previous release again
   if (talk.barrier) {
     NodeNote shown = note;
     shown.cause = printable(note.cause, Newlines::keep);
@@ -363,6 +366,7 @@ void PeerTalk::names_known(const JobKey& key) {
 }
 
 void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const JobNote& note) {
+  const JobKey key = record.key();
   talk.heard = deps_.loop.now();
   talk.asked_after = false;
   talk.line = printable(note.text);
@@ -378,9 +382,8 @@ void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const Job
     decide(record, note.verdict, note.text, note.cause);
   } else if (note.verdict != Verdict::open || note.outcome_known) {
     deps_.table.save(record);
-  } else if (note.facts.known) {
-    names_known(record.key());
   }
+  if (note.facts.known) names_known(key);
 }
 
 }  // namespace nodestage

@@ -77,8 +77,8 @@ Status EntryLimits::check(const Entry& entry) {
 Status EntryLimits::check_ratio(std::uint64_t written) const {
   if (written < k_ratio_from_bytes || written / rules_.max_ratio <= source_bytes_) return {};
   return fault(E2BIG,
-               "has grown from " + human_bytes(source_bytes_) + " to " + human_bytes(written) +
-                   " and is treated as an archive bomb",
+               "the source of " + human_bytes(source_bytes_) + " has grown to " +
+                   human_bytes(written) + " and is treated as an archive bomb",
                "If it is not one, unpack it once, and stage what that gives");
 }
 

@@ -328,8 +328,7 @@ void push_output(const OutputItem& item, const DeliveryOrder& order, const JobRe
     if (!source) return report.finish(source.error());
     if (source->kind == Kind::missing) {
       if (look > 1) break;
-      return report.skip(nothing_note(item.source, *source) + " yet" +
-                         elsewhere_note(item.source, order.work_dir));
+      return report.skip(nothing_note(item.source, *source) + " yet");
     }
     const auto target = place_output(item, order, *source);
     if (!target) return report.finish(target.error());

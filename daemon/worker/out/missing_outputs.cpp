@@ -241,15 +241,12 @@ MissingOutputs find_missing(const StageRequest& request, const DeliveryOrder& or
     found.is_missing.push_back(false);
     found.absent.emplace_back();
     found.notes.emplace_back();
-    found.elsewhere.emplace_back();
     if (is_excluded(item.when, order.outcome)) continue;
     const auto source = job.find(item);
     const bool is_there = !source || source->kind != OutputSource::Kind::missing;
     is_any_there = is_any_there || is_there;
     found.is_missing.back() = !is_there && !item.optional;
     if (!is_there) found.notes.back() = nothing_note(item.source, *source);
-    if (found.is_missing.back())
-      found.elsewhere.back() = elsewhere_note(item.source, order.work_dir);
     if (source && is_there && !item.optional) found.absent.back() = source->absent;
   }
   if (!found.is_any()) return found;

@@ -42,8 +42,7 @@ struct MissingOutputs {
   std::vector<std::string> meant;  // for each missing item: probably_meant(), or ""
   // OutputSource::absent of each item that is wanted and not `optional`; `meant` is for them, too.
   std::vector<std::vector<std::string>> absent;
-  std::vector<std::string> notes;      // for each missing item: nothing_note()
-  std::vector<std::string> elsewhere;  // for each missing item: elsewhere_note()
+  std::vector<std::string> notes;  // for each missing item: nothing_note()
 
   [[nodiscard]] bool is_any() const;
 };

@@ -1,5 +1,6 @@
 #include "daemon/worker/out/stage_out.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -95,12 +96,26 @@ bool is_first_node(const DeliveryOrder& order) {
   return order.node_index == 0 || order.node_count == 1;
 }
 
-void report_missing(const DeliveryOrder& order, std::size_t index, const MissingOutputs& missing,
-                    bool is_kept, OutputReport& report) {
-  const std::string note = missing_note(missing.notes[index], missing.names, missing.meant[index]) +
-                           missing.elsewhere[index];
-  if (is_kept) return report.give_up(Error{k_missing_source, note});
-  is_first_node(order) ? report.miss(note) : report.skip(missing.notes[index]);
+// Returns "; there is one in /home/alice, but …" if the source is where the job's commands began,
+// and was changed since the job's directory was made; else "".
+std::string elsewhere_note(const DeliveryOrder& order, const std::string& source,
+                           const JobTree& job) {
+  struct statx made {};
+  struct stat info {};
+  if (order.work_dir.empty() || ::statx(job.fd(), "", AT_EMPTY_PATH, STATX_BTIME, &made) != 0 ||
+      (made.stx_mask & STATX_BTIME) == 0 ||
+      ::lstat(joined_path(order.work_dir, source).c_str(), &info) != 0 ||
+      info.st_mtim.tv_sec < made.stx_btime.tv_sec)
+    return {};
+  return "; there is one in " + shown(order.work_dir) +
+         ", but results are taken from $SLURM_TMPDIR alone";
+}
+
+// A file system that does not answer keeps no other output waiting: these come last.
+void report_missing(const DeliveryOrder& order, const std::string& source, const std::string& text,
+                    bool is_kept, const JobTree& job, OutputReport& report) {
+  const std::string note = text + elsewhere_note(order, source, job);
+  is_kept ? report.give_up(Error{k_missing_source, note}) : report.miss(note);
 }
 
 // Reports an output that is there in part.
@@ -130,6 +145,7 @@ void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, co
   const bool ran = order.ran || shows_a_run(request, job);
   const MissingOutputs missing = find_missing(request, order, job);
   const bool is_kept = keeps_left(missing, order, job);
+  std::vector<std::size_t> last;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if (const auto target = expand_pattern(request.outputs[i].target, pattern_facts(order)))
       reports[i].name_target(*target);
@@ -138,12 +154,21 @@ void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, co
     } else if (!ran) {
       reports[i].skip(k_no_run);
     } else if (missing.is_missing[i]) {
-      report_missing(order, i, missing, is_kept, reports[i]);
+      last.push_back(i);
     } else {
       report_absent(order, i, missing, is_kept, reports[i]);
       const EarlierDelivery earlier{order.keeps_list ? &list : nullptr, i};
       deliver_output(request.outputs[i], order, job, earlier, rules, reports[i]);
     }
+  }
+  for (const std::size_t i : last) {
+    if (!is_kept && !is_first_node(order)) {
+      reports[i].skip(missing.notes[i]);
+      continue;
+    }
+    report_missing(order, request.outputs[i].source,
+                   missing_note(missing.notes[i], missing.names, missing.meant[i]), is_kept,
+                   job.tree, reports[i]);
   }
 }
 

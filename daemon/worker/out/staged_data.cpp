@@ -246,13 +246,6 @@ std::string nothing_note(const std::string& source, const OutputSource& found) {
          listed(found.unchanged, k_most_listed, k_shown_width) + ") in the job's directory";
 }
 
-std::string elsewhere_note(const std::string& source, const std::string& work_dir) {
-  struct stat info {};
-  if (work_dir.empty() || ::lstat(joined_path(work_dir, source).c_str(), &info) != 0) return {};
-  return "; there is one in " + shown(work_dir) +
-         ", but results are taken from $SLURM_TMPDIR alone";
-}
-
 struct StagedLinks::Content {
   std::uint64_t staged_bytes = 0;  // that are as they were
   bool is_changed = false;         // something was changed or added, or cannot be examined

@@ -90,10 +90,6 @@ std::string left_out_note(const OutputSource& source);
 // unchanged (a.tar) in the job's directory", or "a: nothing of that name in the job's directory".
 std::string nothing_note(const std::string& source, const OutputSource& found);
 
-// "; there is one in /home/alice, but results are taken from $SLURM_TMPDIR alone" if the source is
-// in the directory where the job's commands begin; else "".
-std::string elsewhere_note(const std::string& source, const std::string& work_dir);
-
 // StagedLinks: decides how much of what was staged is delivered in the places of links to it.
 // Each directory is looked at once. Borrows everything.
 class StagedLinks {
