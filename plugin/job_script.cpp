@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -119,13 +120,12 @@ void end_left_writers(const PluginSettings& settings, const End& end) {
   const auto placed = ask();
   if (!placed) return;
   // A daemon that does not answer now may have a worker there.
-  const auto is_worker = [&](int pid) {
+  const auto ask_workers = [&] {
     const auto now = ask();
-    return !now || std::find(now->workers.begin(), now->workers.end(), std::to_string(pid)) !=
-                       now->workers.end();
+    return now ? std::optional(now->workers) : std::nullopt;
   };
   const auto killed = kill_left_writers(placed->root + "/" + placed->held,
-                                        number_from_environment("SLURM_JOB_UID"), is_worker);
+                                        number_from_environment("SLURM_JOB_UID"), ask_workers);
   for (const int pid : killed)
     slurm_info("nodestage: job %u: killed the process %d, which had results open that are kept",
                end.job, pid);

@@ -173,27 +173,30 @@ void for_each_process(See see) {
   }
 }
 
+// What can be a worker that has no cgroup of its own. A worker has children for what may not
+// return.
+bool runs_as_worker(const std::string& process) {
+  return runs_roots(process, "/nodestage-worker") || runs_roots(process, "/nodestaged");
+}
+
 // Knows nodestage's own workers, by the cgroup that the daemon has put them into and that none of
 // their users can enter. Their program is no proof, nor is the daemon's cgroup: a user can start
 // it, with a library of the user's in it, and where a daemon was started by hand, jobs can be in
 // its cgroup.
-class OwnWorkers {
+class WorkerCgroups {
  public:
-  explicit OwnWorkers(const IsWorker& is_worker) : is_worker_(is_worker) {
+  WorkerCgroups() {
     auto mounts = cgroup_mounts("/proc");
     if (mounts) mounts_ = std::move(*mounts);
   }
 
-  [[nodiscard]] bool have(int pid, const std::string& process) const {
+  [[nodiscard]] bool have(const std::string& process) const {
     const std::string text = cgroups_of(process);
     for (const auto& [controller, path] : cgroups_in(text)) {
       const auto mount = mounts_.find(controller);
       if (mount != mounts_.end() && is_roots(mount->second, path)) return true;
     }
-    // Where there are no cgroups for workers, and before a worker has entered its own. A worker has
-    // children for what may not return.
-    return (runs_roots(process, "/nodestage-worker") || runs_roots(process, "/nodestaged")) &&
-           (is_worker_(pid) || is_worker_(parent_of(process)));
+    return false;
   }
 
  private:
@@ -206,7 +209,6 @@ class OwnWorkers {
     return !directory.empty() && ::stat(directory.c_str(), &info) == 0 && info.st_uid == 0;
   }
 
-  const IsWorker& is_worker_;
   std::map<std::string, CgroupMount> mounts_;
 };
 
@@ -328,25 +330,49 @@ Inodes inodes_in(const KeptTree& tree, const Inodes& wanted) {
 struct Suspect {
   int pid;
   Fd process;
-  Open open;
+  std::optional<int> parent = {};  // of what can be a worker
+  Open open = {};
 };
+
+// Workers have no cgroup where there are none for them, and before they have entered it.
+void spare_workers(std::vector<Suspect>& suspects, const AskWorkers& ask_workers) {
+  const auto may_be_worker = [](const Suspect& suspect) { return suspect.parent.has_value(); };
+  if (std::none_of(suspects.begin(), suspects.end(), may_be_worker)) return;
+  const auto workers = ask_workers();
+  const auto is_worker = [&workers](int pid) {
+    return !workers ||
+           std::find(workers->begin(), workers->end(), std::to_string(pid)) != workers->end();
+  };
+  std::erase_if(suspects, [&](const Suspect& suspect) {
+    return may_be_worker(suspect) && (is_worker(suspect.pid) || is_worker(*suspect.parent));
+  });
+}
 
 // What has hidden files, and in how many looks in a row. A message is received at once as a rule.
 using Hiding = std::map<std::string, int>;
 
-std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid, const OwnWorkers& own,
-                           Hiding& hiding) {
+std::vector<Suspect> find_suspects(std::uint32_t uid, const WorkerCgroups& cgroups) {
   std::vector<Suspect> suspects;
-  Inodes wanted;
-  Hiding hides;
   for_each_process([&](int pid, const std::string& process) {
-    Suspect suspect{pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))), {}};
-    if (!suspect.process || !is_of(process, uid) || own.have(pid, process)) return;
-    suspect.open = opened_by(process, tree);
-    wanted.insert(suspect.open.inodes.begin(), suspect.open.inodes.end());
-    for (const std::string& name : suspect.open.hidden) hides[name] = hiding[name] + 1;
+    Suspect suspect{pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
+    if (!suspect.process || !is_of(process, uid) || cgroups.have(process)) return;
+    if (runs_as_worker(process)) suspect.parent = parent_of(process);
     suspects.push_back(std::move(suspect));
   });
+  return suspects;
+}
+
+std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid, const WorkerCgroups& cgroups,
+                           const AskWorkers& ask_workers, Hiding& hiding) {
+  std::vector<Suspect> suspects = find_suspects(uid, cgroups);
+  spare_workers(suspects, ask_workers);
+  Inodes wanted;
+  Hiding hides;
+  for (Suspect& suspect : suspects) {
+    suspect.open = opened_by("/proc/" + std::to_string(suspect.pid), tree);
+    wanted.insert(suspect.open.inodes.begin(), suspect.open.inodes.end());
+    for (const std::string& name : suspect.open.hidden) hides[name] = hiding[name] + 1;
+  }
   hiding = std::move(hides);
   const Inodes inside = wanted.empty() ? Inodes() : inodes_in(tree, wanted);
   std::vector<int> killed;
@@ -379,7 +405,7 @@ void find_on_disk(KeptTree& tree, int directory_fd) {
 }
 
 std::vector<int> kill_all(const std::string& directory, std::uint32_t uid,
-                          const IsWorker& is_worker) {
+                          const AskWorkers& ask_workers) {
   std::vector<int> killed;
   const auto opened = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
   struct stat info {};
@@ -387,10 +413,10 @@ std::vector<int> kill_all(const std::string& directory, std::uint32_t uid,
   KeptTree tree{
       path_of(opened->get()) + "/", info.st_dev, {}, {}, link_text(AT_FDCWD, "/proc/self/ns/mnt")};
   find_on_disk(tree, opened->get());
-  const OwnWorkers own(is_worker);
+  const WorkerCgroups cgroups;
   Hiding hiding;
-  for (int look = 0; look < k_looks; ++look) {
-    const std::vector<int> found = kill_once(tree, uid, own, hiding);
+  for (int i = 0; i < k_looks; ++i) {
+    const std::vector<int> found = kill_once(tree, uid, cgroups, ask_workers, hiding);
     if (found.empty() && hiding.empty()) break;
     for (const int pid : found) {
       if (std::find(killed.begin(), killed.end(), pid) == killed.end()) killed.push_back(pid);
@@ -404,10 +430,10 @@ std::vector<int> kill_all(const std::string& directory, std::uint32_t uid,
 
 // Asks apart, since a process can make a reader of its maps wait for its memory.
 std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid,
-                                   const IsWorker& is_worker) {
+                                   const AskWorkers& ask_workers) {
   const auto answer = ask_apart(k_limit, [&] {
     std::string pids;
-    for (const int pid : kill_all(directory, uid, is_worker)) pids += std::to_string(pid) + " ";
+    for (const int pid : kill_all(directory, uid, ask_workers)) pids += std::to_string(pid) + " ";
     return pids;
   });
   std::vector<int> killed;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,9 +52,10 @@ LeftMounts detach_left_mounts(const std::string& directory,
 // Kills them, looks again, and kills what is found then, in a process of its own and for some
 // seconds at most: the caller never waits for what a user's process does. Returns the ids of those
 // it killed. nodestage's own workers are spared: their cgroups are root's, or, where they have
-// none, is_worker() says so of a process that was seen. `directory` is root's.
-using IsWorker = std::function<bool(int pid)>;
+// none, ask_workers() has their ids. It is called once in each look, when all processes that have
+// root's program were seen; if it returns nothing, all these are spared. `directory` is root's.
+using AskWorkers = std::function<std::optional<std::vector<std::string>>()>;
 std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid,
-                                   const IsWorker& is_worker);
+                                   const AskWorkers& ask_workers);
 
 }  // namespace nodestage

@@ -120,17 +120,15 @@ void warn_of_shared_targets(const StageRequest& request) {
 
 // A file system that does not answer is no reason to refuse.
 Status check_tasks(const StageRequest& request, const std::optional<std::string>& array) {
-  if (!array || !array->empty()) return {};
-  for (const DatasetItem& item : request.datasets) {
-    if (!names_any(item.source, "a")) continue;
-    const auto answer = ask_apart(k_ask_patience, [&item]() -> std::string {
-      return has_patterns(item.source) ? "yes" : "no";
-    });
-    if (answer != "yes") continue;
-    Error fault = no_array(item.source);
-    return Error{fault.code, "nodestage: --stage-dataset: " + printable(fault.what), fault.advice};
-  }
-  return {};
+  if (!array || !array->empty() || !needs_step_names(request)) return {};
+  const auto source = ask_apart(k_ask_patience, [&request] {
+    for (const DatasetItem& item : request.datasets)
+      if (!item.optional && has_index(item.source)) return item.source;
+    return std::string();
+  });
+  if (!source || source->empty()) return {};
+  Error fault = no_array(*source);
+  return Error{fault.code, "nodestage: --stage-dataset: " + printable(fault.what), fault.advice};
 }
 
 // Warns of data that no node has space for. The sizes of the nodes' disks come from the controller,

@@ -128,7 +128,7 @@ void find_kept(const std::string& request, const std::string& socket, const std:
   if (!rows) return;
   const auto identities = identities_of(order_of(config), *decoded);
   for (std::size_t i = 0; i < std::min(identities.size(), items.size()); ++i) {
-    if (items[i].is_shared) set_kept(identities[i], *rows, items[i]);
+    if (items[i].is_shared && items[i].has_source) set_kept(identities[i], *rows, items[i]);
   }
 }
 
@@ -206,8 +206,13 @@ std::string walk_text(const PlanItem& item) {
 }
 
 std::string tasks_text(const PlanItem& item) {
-  return human_count(item.tasks) + " sources, " + human_bytes(item.tasks_bytes) +
-         " in all; this is for the largest, " + item.tasks_largest;
+  std::string text = human_count(item.tasks) + " sources";
+  if (item.tasks_looked < item.tasks)
+    text += ", of which there was time for the first " + human_count(item.tasks_looked);
+  if (item.tasks_largest.empty()) return text;
+  if (item.tasks_bytes == 0) return text + "; this is for the first, " + item.tasks_largest;
+  return text + ", " + human_bytes(item.tasks_bytes) + " in all; this is for the largest, " +
+         item.tasks_largest;
 }
 
 void print(const PlanItem& item, const MemoryHere& here) {
@@ -227,7 +232,7 @@ void print(const PlanItem& item, const MemoryHere& here) {
   else if (item.need.bytes > 0)
     print_row("space", space_text(item.need));
   if (!item.time.empty()) print_row("time", item.time);
-  if (item.is_shared && item.fault.empty()) print_row("shared", kept_text(item));
+  if (item.is_shared && item.has_source && item.fault.empty()) print_row("shared", kept_text(item));
   if (item.walk_seconds >= 0 && item.fault.empty()) print_row("walk", walk_text(item));
   for (const std::string& advice : item.advice) print_row("advice", advice);
   if (!item.fault.empty()) print_row("FAULT", item.fault);
@@ -258,9 +263,10 @@ nlohmann::json to_json(const PlanItem& item) {
                       {"advice", nlohmann::json::array()}};
   if (item.tasks > 0) {
     json["tasks"] = item.tasks;
+    json["tasks_looked"] = item.tasks_looked;
     json["tasks_missing"] = item.tasks_missing;
     json["tasks_bytes"] = item.tasks_bytes;
-    json["tasks_largest"] = printable(item.tasks_largest);
+    if (item.has_source) json["tasks_largest"] = printable(item.tasks_largest);
   }
   put(json, "source_bytes", item.source_bytes);
   put(json, "bytes", item.bytes);
@@ -282,7 +288,7 @@ nlohmann::json to_json(const PlanItem& item) {
   if (!item.time.empty()) json["time"] = item.time;
   if (item.is_shared) {
     json["shared"] = true;
-    if (item.fault.empty()) json["shared_here"] = name_of(item.kept);
+    if (item.fault.empty() && item.has_source) json["shared_here"] = name_of(item.kept);
     if (item.kept == KeptHere::hit) json["staged_by"] = item.kept_by;
     if (item.kept == KeptHere::refused) json["not_kept"] = printable(item.not_kept);
     if (item.walk_seconds >= 0) {
@@ -354,7 +360,7 @@ int plan(const PlanArguments& arguments) {
     return fault(
         "refuses to run as root: it decodes files of users, and root's jobs are not staged",
         "Run it as the user whose job it is: sudo -u USER nodestage plan ...");
-  const auto request = to_request(arguments.texts);
+  auto request = to_request(arguments.texts);
   if (!request) return wrong_usage(request.error().text(), k_option_advice);
   const auto text = request_text(*request);
   if (!text) return wrong_usage(text.error().text(), k_options_advice);
@@ -375,7 +381,11 @@ int plan(const PlanArguments& arguments) {
     return wrong_usage("there is nothing to plan",
                        "Give at least one source, for example: nodestage plan "
                        "--stage-dataset=data.tar.gz");
-  find_kept(*text, arguments.socket, k_config_path, items);
+  for (std::size_t i = 0; i < request->datasets.size(); ++i) {
+    if (!items[i].tasks_largest.empty()) request->datasets[i].source = items[i].tasks_largest;
+  }
+  if (const auto planned = request_text(*request))
+    find_kept(*planned, arguments.socket, k_config_path, items);
   const std::string fault_here = why_not_here(node, items);
   if (arguments.format == PlanFormat::json) {
     print_json(items, node, fault_here);

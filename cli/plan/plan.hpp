@@ -61,11 +61,13 @@ struct PlanItem {
   std::uint64_t walk_entries = 0;
   double walk_seconds = -1;
   bool is_in_memory = false;  // `need` is of the job's memory
-  // Of a source that differs from task to task: what is planned is the largest one.
-  std::uint64_t tasks = 0;          // how many names it has; 0: one for all
+  // Of a source with patterns: what is planned is the largest one.
+  std::uint64_t tasks = 0;          // how many names it has; 0: one for all tasks
+  std::uint64_t tasks_looked = 0;   // of these, how many were looked at: the first ones
   std::uint64_t tasks_missing = 0;  // of these, how many do not exist
   std::uint64_t tasks_bytes = 0;    // of the files among the others
   std::string tasks_largest;
+  bool has_source = true;  // false: its name is not known here, or nothing has one of its names
 };
 
 // A site's read.max_rate, in bytes a second; 0: no limit. All jobs of a node share it.
@@ -73,9 +75,12 @@ void keep_to_rate(std::uint64_t rate, PlanItem& plan);
 
 // The time limit for examining one source.
 inline constexpr std::chrono::milliseconds k_look{1000};
+// And for looking for those of an array's tasks. At least one is looked for.
+inline constexpr std::chrono::milliseconds k_tasks_look{3000};
 
 // `array`: sbatch's --array=; "": the job is none.
-PlanItem plan_dataset(const DatasetItem& item, unsigned threads, const std::string& array = "");
+PlanItem plan_dataset(const DatasetItem& item, unsigned threads, const std::string& array = "",
+                      std::chrono::milliseconds tasks_limit = k_tasks_look);
 PlanItem plan_venv(const VenvItem& item, unsigned threads);
 // `least_interval_s` is the shortest `every` of this node; 0: not known.
 PlanItem plan_output(const OutputItem& item, std::uint64_t least_interval_s = 0);

@@ -223,15 +223,51 @@ std::string interval_note(std::uint64_t wanted_s, std::uint64_t least_s) {
   return least_s == 0 ? ", or less often if your site sets a longer interval" : "";
 }
 
-// Chooses the largest source of an array's tasks; a glob or a directory counts as nothing.
-Status choose_of_tasks(DatasetItem& item, const std::string& array, PlanItem& plan) {
-  TRY_ASSIGN(const auto names, names_before_start(item.source, array, WhichTasks::all));
+// `first`: the first of those that do not exist.
+Error missing_of_tasks(const DatasetItem& item, const std::string& first, const PlanItem& plan) {
+  const std::string of = std::string(" of ") +
+                         (plan.tasks_looked < plan.tasks ? "the first " : "") +
+                         human_count(plan.tasks_looked);
+  std::string what = shown(first) + " does not exist";
+  if (plan.tasks > 0)
+    what = counted(plan.tasks_missing, "source" + of + " does", "sources" + of + " do") +
+           " not exist: " + shown(first) + (plan.tasks_missing > 1 ? " and others" : "");
+  return {ENOENT, std::move(what),
+          std::string("Make what is missing before the job starts") +
+              (has_index(item.source) ? ", or leave its index out of --array=" : "")};
+}
+
+Status unless_optional(const DatasetItem& item, const Error& error, PlanItem& plan) {
+  if (!item.optional) return error;
+  plan.advice.push_back(error.what + "; with the key optional, the job starts without it");
+  return {};
+}
+
+// Chooses the largest source of an array's tasks; a glob or a directory counts as nothing. If none
+// is known, or none exists, plan.tasks_largest stays empty.
+Status choose_of_tasks(const DatasetItem& item, const std::string& array,
+                       std::chrono::milliseconds limit, PlanItem& plan) {
+  const auto names = names_before_start(item.source, array, WhichTasks::all);
+  const bool lacks_array = array.empty() && has_index(item.source);
+  if (!names && (names.error().code != ENODATA || lacks_array))
+    return unless_optional(item, names.error(), plan);
+  if (!names) {
+    plan.advice.emplace_back("its name is known when the job runs: it is not looked at here");
+    return {};
+  }
+  if (names->size() > 1) plan.tasks = names->size();
   std::string first_missing;
   std::uint64_t largest = 0;
-  for (const std::string& name : names) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (const std::string& name : *names) {
+    if (plan.tasks_looked > 0 && std::chrono::steady_clock::now() >= end) break;
+    ++plan.tasks_looked;
     struct stat info {};
     const bool is_there = ::stat(name.c_str(), &info) == 0;
-    if (!is_there && !source_exists(name) && plan.tasks_missing++ == 0) first_missing = name;
+    if (!is_there && !source_exists(name)) {
+      if (plan.tasks_missing++ == 0) first_missing = name;
+      continue;
+    }
     const auto bytes =
         is_there && S_ISREG(info.st_mode) ? static_cast<std::uint64_t>(info.st_size) : 0;
     plan.tasks_bytes += bytes;
@@ -239,19 +275,14 @@ Status choose_of_tasks(DatasetItem& item, const std::string& array, PlanItem& pl
     largest = bytes;
     plan.tasks_largest = name;
   }
-  if (names.size() > 1 || plan.tasks_missing > 0) plan.tasks = names.size();
-  item.source = plan.tasks_largest;
   if (plan.tasks_missing == 0) return {};
-  return Error{ENOENT,
-               counted(plan.tasks_missing, "source", "sources") + " of " +
-                   human_count(names.size()) + " do not exist: " + shown(first_missing) +
-                   (plan.tasks_missing > 1 ? " and others" : ""),
-               "Make what is missing before the job starts, or leave its index out of --array="};
+  return unless_optional(item, missing_of_tasks(item, first_missing, plan), plan);
 }
 
 }  // namespace
 
-PlanItem plan_dataset(const DatasetItem& dataset, unsigned threads, const std::string& array) {
+PlanItem plan_dataset(const DatasetItem& dataset, unsigned threads, const std::string& array,
+                      std::chrono::milliseconds tasks_limit) {
   DatasetItem item = dataset;
   PlanItem plan;
   plan.option = "stage-dataset";
@@ -260,8 +291,12 @@ PlanItem plan_dataset(const DatasetItem& dataset, unsigned threads, const std::s
   plan.is_shared = item.shared;
   plan.is_in_memory = item.storage == Storage::memory;
   Status looked;
-  if (has_patterns(item.source)) looked = choose_of_tasks(item, array, plan);
-  if (plan.tasks_missing < std::max<std::uint64_t>(plan.tasks, 1)) {
+  if (has_patterns(item.source)) {
+    looked = choose_of_tasks(item, array, tasks_limit, plan);
+    item.source = plan.tasks_largest;
+    plan.has_source = !item.source.empty();
+  }
+  if (plan.has_source) {
     const Status largest = look_at(item, threads, plan);
     if (looked) looked = largest;
   }

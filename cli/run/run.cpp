@@ -55,10 +55,12 @@ bool uses_memory(const StageRequest& request) {
 
 class Run {
  public:
-  Run(const RunArguments& arguments, const StageRequest& request, StageOutOrder order,
-      PushDirectory& push_directory, PrivateDirectory& directory, Signals& signals)
+  Run(const RunArguments& arguments, const StageRequest& request, const std::string& text,
+      StageOutOrder order, PushDirectory& push_directory, PrivateDirectory& directory,
+      Signals& signals)
       : arguments_(arguments),
         request_(request),
+        text_(text),
         order_(std::move(order)),
         push_directory_(push_directory),
         directory_(directory),
@@ -106,8 +108,7 @@ class Run {
 
   // For `nodestage push`, and for the next run if this one is killed.
   Status record() {
-    TRY_ASSIGN(const std::string text, request_text(request_));
-    TRY(push_directory_.record(order_, text, program(), directory_.fd()));
+    TRY(push_directory_.record(order_, text_, program(), directory_.fd()));
     if (!request_.outputs.empty())
       environment_.push_back({k_push_directory_variable, push_directory_.path()});
     return {};
@@ -249,13 +250,12 @@ class Run {
     StageOrder order;
     static_cast<NamedOrder&>(order) = order_;
     order.shared = share_nothing(request_);
-    TRY_ASSIGN(const std::string text, request_text(request_));
     if (uses_memory(request_)) {
       TRY_ASSIGN(PrivateDirectory memory,
                  PrivateDirectory::make(PrivateKind::memory, k_memory_parent));
       memory_.emplace(std::move(memory));
     }
-    WorkerCall call{program(), order, text, directory_.fd(), -1, -1};
+    WorkerCall call{program(), order, text_, directory_.fd(), -1, -1};
     if (memory_) {
       std::get<StageOrder>(call.order).memory.directory = memory_->path();
       call.memory_fd = memory_->fd();
@@ -305,7 +305,8 @@ class Run {
   }
 
   const RunArguments& arguments_;
-  const StageRequest& request_;
+  const StageRequest& request_;  // with the sources that are meant
+  const std::string& text_;      // for workers: the sources as they were written
   StageOutOrder order_;
   PushDirectory& push_directory_;
   PrivateDirectory& directory_;
@@ -358,14 +359,15 @@ int run_job(const RunArguments& arguments) {
     return not_run(directory.error().text(),
                    "Name a directory of yours with enough space: --tmpdir=DIR");
   const StageOutOrder order = run_order(directory->path(), arguments.command.front());
-  Status checked = name_sources(*request, order);
+  const auto text = request_text(*request);
+  Status checked = text ? name_sources(*request, order) : Status(text.error());
   if (checked) checked = check(*request, order);
   if (!checked) {
     const Error& error = checked.error();
     return not_run(error.what, error.advice.empty() ? k_options_advice : error.advice);
   }
   leave_staged_job();
-  return Run(arguments, *request, order, *record, *directory, *signals).run();
+  return Run(arguments, *request, *text, order, *record, *directory, *signals).run();
 }
 
 }  // namespace nodestage

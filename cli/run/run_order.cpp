@@ -166,7 +166,10 @@ PatternFacts facts_of(const NamedOrder& order) {
 
 Status name_sources(StageRequest& request, const NamedOrder& order) {
   Status named = expand_sources(request, facts_of(order));
-  if (!named && named.error().code == ENODATA) named.error().advice = k_no_task;
+  const auto is_by_task = [](const DatasetItem& item) { return has_index(item.source); };
+  if (!named && named.error().code == ENODATA &&
+      std::any_of(request.datasets.begin(), request.datasets.end(), is_by_task))
+    named.error().advice = k_no_task;
   return named;
 }
 

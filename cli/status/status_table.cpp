@@ -146,6 +146,8 @@ JobEnd end_of_job(const SlurmJob& job, const std::string& wanted) {
   const auto apart = read_output_end(beside, job.uid);
   if (apart) end.output = text ? output.path + " and " + beside : beside;
   end.is_read = text || apart;
+  // A component that has not started has said nothing.
+  if (output.het_job != k_no_number && job.nodes.empty()) return end;
   end.lines = lines_of_nodestage((text ? *text + "\n" : "") + (apart ? *apart : ""),
                                  names_of_component(job, output.het_job));
   return end;

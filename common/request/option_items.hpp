@@ -159,6 +159,7 @@ struct DatasetItem {
   Links links = Links::keep;      // of a directory: those that lead out of it
   unsigned limit_files = 0;       // with more files, its staging fails; 0: any number
   Storage storage = Storage::disk;
+  bool names_node = false;  // its source had %n or %N (source_names.hpp); never in a request's text
 
   bool operator==(const DatasetItem&) const = default;
 };
@@ -197,8 +198,8 @@ struct Option<DatasetItem> {
       {"in", "disk|memory", word_form<Item, &Item::storage>(k_storage_words), TreeEffect::unshared,
        "disk, or memory of the job"},
   };
-  // source, destination
-  static_assert(members_of<Item>() == 2 + std::size(keys), "a member has no row");
+  // source, destination, names_node
+  static_assert(members_of<Item>() == 3 + std::size(keys), "a member has no row");
 };
 
 struct OutputItem {

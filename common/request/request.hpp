@@ -16,7 +16,7 @@
 //            "shared":false,
 //            "environment":["PATH=/usr/bin"]}}
 // The tables of option_items.hpp say which keys an item has.
-// "needs_names" says that a source has %a, %A, or %x, for who does not decode the request.
+// "needs_names" says that a source can have %a or %A, for who does not decode the request.
 // Keys with their default value are omitted, except "version" and the sources. A string that is not
 // UTF-8 (a file name can be any bytes) is {"hex":"6162ff"}. An unknown key or version is refused.
 #pragma once

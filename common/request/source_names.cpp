@@ -1,16 +1,15 @@
 #include "common/request/source_names.hpp"
 
-#include <glob.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <utility>
 
 #include "common/request/destinations.hpp"
-#include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
@@ -19,77 +18,139 @@ namespace {
 
 constexpr const char* k_write_percent = "write %% for a percent sign";
 
-// What is behind a "**" is not searched.
-bool has_literal_match(const std::string& name) {
-  struct stat info {};
-  if (::lstat(name.c_str(), &info) == 0) return true;
-  if (!is_glob(name) || name.find('%') > start_of_any_depth(name)) return false;
-  const std::string start = name.substr(0, start_of_any_depth(name));
-  glob_t found{};
-  const int result = ::glob(start.c_str(), GLOB_NOSORT, nullptr, &found);
-  ::globfree(&found);
-  return result == 0;
-}
-
-bool exists_as_written(const std::string& source) {
-  struct stat info {};
-  if (::lstat(source.c_str(), &info) == 0) return true;
-  const auto names = brace_texts(source);
-  return names && std::any_of(names->begin(), names->end(), has_literal_match);
-}
+// Not %x, whose value only a step of the job can report, and not always one on the first node.
+constexpr std::string_view k_source_letters = "jAauNnr";
 
 bool has_percent_sign(const std::string& source) { return source.find('%') != std::string::npos; }
 
-Error unknown_value(const std::string& source, const PatternFacts& facts, const Error& cause) {
-  if (names_any(source, "a") && facts.array_job && !facts.array_task) return no_array(source);
-  return Error{cause.code, source + ": " + cause.what, k_write_percent};
+// What cannot be examined may exist.
+bool is_surely_missing(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) == 0) return false;
+  return errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG;
+}
+
+// Returns `start`, or where the text goes on behind its components with a percent sign that exist
+// as they are written; its size if none follows.
+std::size_t behind_existing(const std::string& text, std::size_t start) {
+  for (;;) {
+    const std::size_t percent = text.find('%', start);
+    if (percent == std::string::npos) return text.size();
+    const std::size_t end = text.find('/', percent);
+    if (is_surely_missing(text.substr(0, end))) return start;
+    if (end == std::string::npos) return text.size();
+    start = end + 1;
+  }
+}
+
+// Returns the end of the first component with a percent sign; a '/' in braces does not end one.
+std::size_t end_of_percent_part(const std::string& source, std::size_t start) {
+  const std::size_t percent = source.find('%', start);
+  for (std::size_t i = start; i < source.size(); ++i) {
+    const std::size_t braces = end_of_braces(source, i);
+    if (braces != std::string::npos) {
+      i = braces;
+    } else if (source[i] == '/' && i > percent) {
+      return i;
+    }
+  }
+  return source.size();
+}
+
+// Returns where patterns can begin. If one of the names that braces stand for exists, nowhere.
+std::size_t start_of_patterns(const std::string& source) {
+  const std::size_t start = behind_existing(source, 0);
+  if (start == source.size() || !has_braces(source)) return start;
+  const std::string before = source.substr(0, start);
+  const auto names = brace_texts(source.substr(start, end_of_percent_part(source, start) - start));
+  const auto is_there = [&](const std::string& name) {
+    return has_percent_sign(name) && behind_existing(before + name, start) > start;
+  };
+  return names && std::any_of(names->begin(), names->end(), is_there) ? source.size() : start;
+}
+
+// Returns where the text of patterns begins, if the source has any.
+std::optional<std::size_t> patterns_in(const std::string& source) {
+  if (!has_percent_sign(source)) return {};
+  const std::size_t start = start_of_patterns(source);
+  const std::string text = source.substr(start);
+  if (!has_percent_sign(text) || !check_pattern(text, k_source_letters)) return {};
+  return start;
+}
+
+Status expand_source(DatasetItem& item, std::size_t start, const PatternFacts& facts) {
+  const std::string text = item.source.substr(start);
+  const auto expanded = expand_pattern(text, facts);
+  if (!expanded) {
+    if (names_any(text, "a") && facts.array_job && !facts.array_task) return no_array(item.source);
+    return Error{expanded.error().code, item.source + ": " + expanded.error().what,
+                 k_write_percent};
+  }
+  DatasetItem named = item;
+  named.source.replace(start, std::string::npos, *expanded);
+  named.names_node = names_node(text);
+  if (item.destination.empty() && !is_path_below(destination_of(named)))
+    return Error{EINVAL, named.source + ": its destination's name cannot be derived from this",
+                 "Give it one: --stage-dataset=SOURCE:DEST"};
+  item = std::move(named);
+  return {};
+}
+
+// By its text alone: which of its directories exist as they are written is not known.
+bool may_name_array(std::string_view source) {
+  for (;;) {
+    const std::size_t slash = source.find('/');
+    if (names_any(source.substr(0, slash), "aA")) return true;
+    if (slash == std::string_view::npos) return false;
+    source.remove_prefix(slash + 1);
+  }
 }
 
 }  // namespace
 
-bool has_patterns(const std::string& source) {
-  return has_percent_sign(source) && check_pattern(source) && !exists_as_written(source);
-}
+bool has_patterns(const std::string& source) { return patterns_in(source).has_value(); }
 
-bool have_percent_signs(const StageRequest& request) {
-  return std::any_of(request.datasets.begin(), request.datasets.end(),
-                     [](const DatasetItem& item) { return has_percent_sign(item.source); });
+bool has_index(const std::string& source) {
+  const auto start = patterns_in(source);
+  return start && names_any(source.substr(*start), "aA");
 }
 
 Status expand_sources(StageRequest& request, const PatternFacts& facts) {
   bool is_changed = false;
   for (DatasetItem& item : request.datasets) {
-    if (!has_patterns(item.source)) continue;
-    auto source = expand_pattern(item.source, facts);
-    if (!source) return unknown_value(item.source, facts, source.error());
-    is_changed = true;
-    item.source = std::move(*source);
-    if (item.destination.empty() && !is_path_below(destination_of(item)))
-      return Error{EINVAL, item.source + ": its destination's name cannot be derived from this",
-                   "Give it one: --stage-dataset=SOURCE:DEST"};
+    const auto start = patterns_in(item.source);
+    if (!start) continue;
+    const Status expanded = expand_source(item, *start, facts);
+    if (!expanded && !item.optional) return expanded;
+    is_changed = is_changed || expanded;
   }
-  return is_changed ? check_shared(request) : Status();
+  return is_changed ? check_together(request) : Status();
 }
 
 bool needs_step_names(const StageRequest& request) {
   return std::any_of(request.datasets.begin(), request.datasets.end(),
-                     [](const DatasetItem& item) { return names_any(item.source, "aAx"); });
+                     [](const DatasetItem& item) { return may_name_array(item.source); });
 }
 
 std::string about_percent_sign(const std::string& source) {
-  if (!has_percent_sign(source) || !check_pattern(source) || !exists_as_written(source)) return {};
-  return source + " exists with this name, so its percent sign means itself, and no pattern of " +
-         "Slurm's";
+  if (!has_percent_sign(source)) return {};
+  const std::string known = source.substr(0, start_of_patterns(source));
+  if (!has_percent_sign(known) || !check_pattern(known, k_source_letters)) return {};
+  return known.substr(0, known.find('/', known.rfind('%'))) +
+         " exists, so the % in it is taken as it is, not as a pattern";
 }
 
 Status check_source_pattern(const std::string& source) {
   if (!has_percent_sign(source)) return {};
-  const Status checked = check_pattern(source);
-  if (checked || exists_as_written(source)) return {};
+  const Status checked = check_pattern(source.substr(start_of_patterns(source)), k_source_letters);
+  if (checked) return {};
   return Error{EINVAL, source + ": " + checked.error().what};
 }
 
 Error no_array(const std::string& source) {
+  if (!names_any(source, "a"))
+    return Error{ENODATA, source + ": %A is the job ID of an array, and this job is no array",
+                 std::string("Write %j for the ID of a job, or ") + k_write_percent};
   return Error{ENODATA, source + ": %a is the index of an array's task, and this job is no array",
                std::string("Submit it as one (--array=0-9), or ") + k_write_percent};
 }
@@ -123,11 +184,20 @@ bool add_indices(std::string_view text, std::vector<std::uint32_t>& indices) {
   return true;
 }
 
+std::string_view without_brackets(std::string_view text) {
+  if (!text.starts_with('[') || !text.ends_with(']')) return text;
+  return text.substr(1, text.size() - 2);
+}
+
 }  // namespace
 
 Result<std::vector<std::uint32_t>> indices_of_array(std::string_view text) {
   std::vector<std::uint32_t> indices;
-  std::string_view rest = text.substr(0, text.find('%'));  // after it, how many run at once
+  std::string_view rest = without_brackets(text);
+  const std::size_t percent = rest.find('%');  // after it, how many run at once
+  if (percent != std::string_view::npos && !parse_number<std::uint32_t>(rest.substr(percent + 1)))
+    return wrong_array(text);
+  rest = without_brackets(rest.substr(0, percent));
   if (rest.empty()) return wrong_array(text);
   for (;;) {
     const std::size_t comma = rest.find(',');
@@ -143,12 +213,14 @@ Result<std::vector<std::uint32_t>> indices_of_array(std::string_view text) {
 Result<std::vector<std::string>> names_before_start(const std::string& source,
                                                     const std::string& array, WhichTasks which) {
   std::vector<std::uint32_t> indices = {0};
-  if (names_any(source, "a")) {
+  const std::size_t start = start_of_patterns(source);
+  const std::string text = source.substr(start);
+  if (names_any(text, "a")) {
     if (array.empty()) return no_array(source);
     TRY_ASSIGN(indices, indices_of_array(array));
   }
   if (which == WhichTasks::first_and_last) indices = {indices.front(), indices.back()};
-  if (names_any(source, "jArxN"))
+  if (names_any(text, "jArN"))
     return Error{ENODATA, source + ": its name is known when the job starts"};
   PatternFacts facts;
   facts.node_index = 0;
@@ -157,7 +229,8 @@ Result<std::vector<std::string>> names_before_start(const std::string& source,
   std::vector<std::string> names;
   for (const std::uint32_t index : indices) {
     facts.array_task = index;
-    TRY_ASSIGN(std::string name, expand_pattern(source, facts));
+    TRY_ASSIGN(const std::string expanded, expand_pattern(text, facts));
+    std::string name = source.substr(0, start) + expanded;
     if (names.empty() || names.back() != name) names.push_back(std::move(name));
   }
   return names;

@@ -1,8 +1,8 @@
-// The % patterns in the sources of datasets: the same as in targets (common/text/glob_text.hpp),
+// The % patterns in the sources of datasets: those of targets (common/text/glob_text.hpp) but %x,
 // for another source for each task of an array, or for each node of a job.
 //
-// A source that exists as it is written has no patterns, whatever its name is, and neither has one
-// that is no text of patterns.
+// What exists as it is written has no patterns, whatever its name is, neither a source nor the
+// directories that it begins with; and neither has what is no text of patterns.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,19 @@ namespace nodestage {
 // Whether the source has a pattern. Looks at the file system if it has a percent sign.
 bool has_patterns(const std::string& source);
 
-// Whether any source has a percent sign, as a pattern or in its name.
-bool have_percent_signs(const StageRequest& request);
+// The same for %a and %A alone, which only an array's tasks have.
+bool has_index(const std::string& source);
 
 // Replaces each source that has patterns by the one that is meant. A fault names the source whose
-// pattern has no value here (ENODATA), or items that cannot be together then.
+// pattern has no value here (ENODATA), or items that cannot be together then. An optional item
+// without a value keeps its text, of which nothing exists.
 Status expand_sources(StageRequest& request, const PatternFacts& facts);
 
-// Whether sources may need what Slurm says only to a step of the job: its name, and an array's IDs.
+// Whether sources may need what Slurm says only to a step of the job: an array's IDs.
 bool needs_step_names(const StageRequest& request);
 
 // "" for a source that no percent sign makes doubtful. Otherwise what its user should know at
-// submission: it exists as it is written although it could be a pattern.
+// submission: what exists as it is written although it could be a pattern.
 std::string about_percent_sign(const std::string& source);
 
 // The fault of a source with a percent sign that is no pattern, if nothing has that name either.

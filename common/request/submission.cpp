@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <utility>
 
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
@@ -41,6 +43,16 @@ std::string home_directory() {
   return entry == nullptr ? "" : entry->pw_dir;
 }
 
+// What a question about an option's source finds; "" without an answer in time. Then nothing more
+// is asked: each option would take as long.
+std::string answer_for_option(const std::function<std::string()>& question) {
+  static constinit bool is_dead = false;
+  if (is_dead) return {};
+  auto answer = ask_apart(k_ask_patience, question);
+  is_dead = !answer;
+  return std::move(answer).value_or("");
+}
+
 // No, if its file system does not answer.
 bool is_directory(const std::string& path) {
   const auto answer = ask_apart(
@@ -71,20 +83,20 @@ std::string why_not_as_meant(const std::string& source, const std::string& desti
 Status check_as_meant(std::string_view option, std::string_view text, const std::string& source,
                       const std::string& destination) {
   if (!source.ends_with('/') && text.find(':') == std::string_view::npos) return {};
-  const auto why = ask_apart(k_ask_patience, [&] { return why_not_as_meant(source, destination); });
-  if (!why || why->empty()) return {};
-  return marked(option, text, {0, text.size()}, {EINVAL, *why});
+  const auto why = answer_for_option([&] { return why_not_as_meant(source, destination); });
+  if (why.empty()) return {};
+  return marked(option, text, {0, text.size()}, {EINVAL, why});
 }
 
 // No answer in time is no refusal, as above.
 Status check_percent_sign(std::string_view text, const std::string& source) {
   if (source.find('%') == std::string::npos) return {};
-  const auto why = ask_apart(k_ask_patience, [&source] {
+  const auto why = answer_for_option([&source] {
     const Status checked = check_source_pattern(source);
     return checked ? std::string() : checked.error().what;
   });
-  if (!why || why->empty()) return {};
-  return marked("stage-dataset", text, {0, text.size()}, {EINVAL, *why});
+  if (why.empty()) return {};
+  return marked("stage-dataset", text, {0, text.size()}, {EINVAL, why});
 }
 
 std::string longest_variable(const VenvItem& venv) {

@@ -221,12 +221,18 @@ struct Item {
   unsigned width;
 };
 
-constexpr std::string_view k_letters = "jAauxNnr";
 constexpr unsigned k_max_width = 10;  // as in Slurm; a larger width counts as 10
+
+Error unknown_pattern(const std::string& shown, std::string_view letters) {
+  std::string known;
+  for (const char letter : letters) known += std::string(" %") + letter;
+  return {EINVAL, "unknown pattern " + shown + " (known:" + known + ", and %% for a percent sign)"};
+}
 
 // Calls literal(text) or item(Item) for each part of text, in order.
 template <typename Literal, typename OnItem>
-Status for_each_part(std::string_view text, Literal literal, OnItem on_item) {
+Status for_each_part(std::string_view text, Literal literal, OnItem on_item,
+                     std::string_view letters = k_pattern_letters) {
   while (!text.empty()) {
     const std::size_t percent = text.find('%');
     literal(text.substr(0, percent));
@@ -245,11 +251,10 @@ Status for_each_part(std::string_view text, Literal literal, OnItem on_item) {
     text.remove_prefix(1);
     if (letter == '%') {
       literal("%");
-    } else if (k_letters.find(letter) != std::string_view::npos) {
+    } else if (letters.find(letter) != std::string_view::npos) {
       TRY(on_item(Item{letter, width}));
     } else {
-      return Error{EINVAL, "unknown pattern " + shown +
-                               " (known: %j %A %a %u %x %N %n %r, and %% for a percent sign)"};
+      return unknown_pattern(shown, letters);
     }
   }
   return {};
@@ -310,9 +315,9 @@ Result<std::string> expand_pattern(std::string_view text, const PatternFacts& fa
   return result;
 }
 
-Status check_pattern(std::string_view text) {
+Status check_pattern(std::string_view text, std::string_view letters) {
   return for_each_part(
-      text, [](std::string_view) {}, [](Item) { return Status(); });
+      text, [](std::string_view) {}, [](Item) { return Status(); }, letters);
 }
 
 bool names_node(std::string_view text) { return names_any(text, "Nn"); }

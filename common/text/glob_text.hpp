@@ -54,8 +54,10 @@ struct PatternFacts {
 // so do the dots of "." and "..".
 Result<std::string> expand_pattern(std::string_view text, const PatternFacts& facts);
 
-// Checks the syntax only, at submit.
-Status check_pattern(std::string_view text);
+inline constexpr std::string_view k_pattern_letters = "jAauxNnr";
+
+// Checks the syntax only, at submit. These letters alone are known.
+Status check_pattern(std::string_view text, std::string_view letters = k_pattern_letters);
 
 // Returns whether `text` contains %N or %n and so differs from node to node.
 bool names_node(std::string_view text);

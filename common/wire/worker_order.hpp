@@ -183,7 +183,7 @@ inline bool may_be_in_memory(std::string_view request) {
   return request.find("\"in\":\"memory\"") != std::string_view::npos;
 }
 
-// Whether sources of a request can need the job's name or an array's IDs, which a step reports.
+// Whether sources of a request can need an array's IDs, which a step reports.
 // Otherwise, in other words than encode_request(), their values may be not known to the worker.
 inline bool may_need_step_names(std::string_view request) {
   return request.find("\"needs_names\":true") != std::string_view::npos;
@@ -353,7 +353,8 @@ struct NoticeOrder : NamedOrder {
 
 struct AppendOrder : NoticeOrder {
   LinesTo lines_to = LinesTo::output;
-  // The job whose output file it is, if that is the first component's of a heterogeneous job.
+  // The job whose output file it is, if that is the first component's of a heterogeneous job; then
+  // job_name is that job's.
   std::uint32_t output_job = k_no_number;
 };
 

@@ -19,7 +19,6 @@
 #include <csignal>
 #include <exception>
 
-#include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"
 #include "common/request/source_names.hpp"
@@ -113,27 +112,13 @@ Status name_sources(const Order& order, StageRequest& request) {
   return expand_sources(request, facts);
 }
 
-// At the job's end, the file system of a source may answer no more. What is not known by then
-// leaves the sources as they are: they were not staged.
-StageRequest with_staged_names(const DeliveryOrder& order, StageRequest request) {
-  if (!have_percent_signs(request)) return request;
-  const auto text = ask_apart(k_ask_patience, [&] {
-    static_cast<void>(name_sources(order, request));
-    return encode_request(request);
-  });
-  auto named = decode_request(text.value_or(""));
-  return named ? std::move(*named) : std::move(request);
-}
-
-// With the sources that are meant on this node.
+// With the sources that are meant on this node. At the job's end, their file systems may answer no
+// more, and their texts are enough (StagedData).
 template <typename Order>
 Result<StageRequest> read_request(const Order& order) {
   TRY_ASSIGN(StageRequest request, read_request());
-  if constexpr (std::derived_from<Order, DeliveryOrder>) {
-    return with_staged_names(order, std::move(request));
-  } else if constexpr (std::derived_from<Order, NamedOrder>) {
+  if constexpr (std::derived_from<Order, NamedOrder> && !std::derived_from<Order, DeliveryOrder>)
     TRY(name_sources(order, request));
-  }
   return request;
 }
 

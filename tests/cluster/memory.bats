@@ -57,7 +57,8 @@ JOB_CGROUP='own=$(sed -n "s/.*:memory:\(.*job_[0-9]*\).*/\1/p" /proc/self/cgroup
         cmp $SLURM_TMPDIR/data/forty ~/data/forty && cat $NODESTAGE_DATASET/text; stat -c "%a %U" $(dirname $NODESTAGE_DATASET)'
     has "$OUTPUT" 'used 4' "/dev/shm/.nodestage-memory/$JOBID.0/data"$'\n'"/dev/shm/.nodestage-memory/$JOBID.0/data"$'\ntmpfs\n' \
         $'text\n700 alice' 'in memory'
-    sbatch_ends COMPLETED -w n1 --mem=200M --job-name=data --stage-dataset=%x.tar,in=memory --wrap 'cat $NODESTAGE_DATASET/text'
+    as alice ln -f data.tar data7.tar
+    sbatch_ends COMPLETED -w n1 --mem=200M --array=7 --stage-dataset=data%a.tar,in=memory --wrap 'cat $NODESTAGE_DATASET/text'
     has "$OUTPUT" $'\ntext'
     wait_until 10 nothing_in_memory
     assert_idle_clean

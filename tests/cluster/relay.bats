@@ -217,14 +217,24 @@ SCRIPT
     assert_idle_clean
 }
 
-# The other nodes know the job's name from the first one, where a step has reported it.
-@test "each node has a shard of its own, by %n, and all have what the job is named after" {
-    sbatch_ends COMPLETED -N3 --job-name=plain --stage-dataset='shard%n.bin:shard' --stage-dataset=%x.bin <<'SCRIPT'
+# The other nodes know the array's index from the first one, where a step has reported it. Of what is not relayed, neither
+# figure is counted.
+@test "each node has a shard of its own, by %n, which no other node is asked for, and all have the array's" {
+    as alice bash -ec 'for i in 0 1 2; do ln -f tree/f1 own$i.bin; mkdir -p own$i; ln -f tree/f$((i + 1)) own$i/f$((i + 1)); done'
+    sbatch_ends COMPLETED -N3 --stage-dataset='shard%n.bin:shard' --stage-dataset='own%n.bin:same' \
+        --stage-dataset='own%n:start,newest=1' <<'SCRIPT'
 #!/bin/bash
-srun bash -ec 'cmp $SLURM_TMPDIR/shard ~/shard$SLURM_NODEID.bin; cmp $SLURM_TMPDIR/plain.bin ~/plain.bin
-    echo "whole on $SLURMD_NODENAME"'
+srun bash -ec 'cmp $SLURM_TMPDIR/shard ~/shard$SLURM_NODEID.bin; cmp $SLURM_TMPDIR/same ~/tree/f1
+    i=$((SLURM_NODEID + 1)); cmp $SLURM_TMPDIR/start/f$i ~/tree/f$i; echo "whole on $SLURMD_NODENAME"'
 SCRIPT
     is_whole "$JOBID" 3
+    (($(sum "$JOBID" bytes_from_storage) == 0 && $(sum "$JOBID" bytes_from_nodes) == 0))
+    sbatch_ends COMPLETED -N3 --array=1 --stage-dataset='plain.%a.gz' <<'SCRIPT'
+#!/bin/bash
+srun bash -ec 'cmp $SLURM_TMPDIR/plain.1.gz ~/plain.1.gz; echo "whole on $SLURMD_NODENAME"'
+SCRIPT
+    is_whole "$JOBID" 3
+    (($(sum "$JOBID" bytes_from_nodes) > 1 << 20))
     assert_idle_clean
 }
 

@@ -2,7 +2,9 @@
 // some of them show what a sanitizer sees.
 #pragma once
 
-#if defined(__has_feature)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NODESTAGE_TEST_SANITIZED
+#elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define NODESTAGE_TEST_SANITIZED
 #endif

@@ -59,6 +59,22 @@ TEST_CASE(
               {{"nodestage-12.log", "a\n"}, {"slurm-11.out", "x\nb\n"}, {"slurm-12.out", ""}});
 }
 
+TEST_CASE("a later component appends to no file that another node or another name could mean") {
+  const Scratch scratch;
+  write_files(scratch, {{"n1.out", "of another job\n"}, {"train.out", "x\n"}});
+  AppendOrder order = order_of(scratch / "%N.out");
+  order.work_dir = scratch.path();
+  order.output_job = 11;
+  CHECK(append(order, "a\n") == 0);
+  order.stdout_path = scratch / "%x.out";
+  CHECK(append(order, "b\n") == 0);
+  order.job_name.clear();  // the first component's is not known
+  CHECK(append(order, "c\n") == 0);
+  check_files(
+      scratch,
+      {{"n1.out", "of another job\n"}, {"train.out", "x\nb\n"}, {"nodestage-12.log", "a\nc\n"}});
+}
+
 TEST_CASE("the output file as other nodes than the first know it") {
   AppendOrder order = order_of("/a/%j-%n.out");
   order.node_count = 3;

@@ -13,6 +13,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
@@ -25,7 +28,9 @@ namespace {
 
 constexpr uid_t k_user = 65534;
 
-bool no_worker(int) { return false; }
+using Pids = std::vector<std::string>;
+
+std::optional<Pids> no_worker() { return Pids(); }
 
 // A process of that user that has opened the file, or is in the directory, after what `prepare` did
 // as root. Then it runs the program, if that is one.
@@ -99,8 +104,8 @@ struct Hold {
       REQUIRE(::chmod(open.c_str(), 0755) == 0);
   }
   // Whether the process was killed; ends it otherwise.
-  [[nodiscard]] bool kills(pid_t process, const IsWorker& is_worker = no_worker) const {
-    const std::vector<int> killed = kill_left_writers(path, k_user, is_worker);
+  [[nodiscard]] bool kills(pid_t process, const AskWorkers& ask_workers = no_worker) const {
+    const std::vector<int> killed = kill_left_writers(path, k_user, ask_workers);
     const bool is_killed = std::find(killed.begin(), killed.end(), process) != killed.end();
     if (!is_killed) ::kill(process, SIGKILL);
     REQUIRE(::waitpid(process, nullptr, 0) == process);
@@ -210,13 +215,41 @@ TEST_CASE("attack: the same in the cgroup of a daemon that was started by hand")
     return start(hold.path + "/12.0", k_user, nothing, hold.scratch / "nodestage-worker");
   };
   const pid_t of_the_daemon = worker();
-  CHECK_FALSE(hold.kills(of_the_daemon, [=](int pid) { return pid == of_the_daemon; }));
-  CHECK(hold.kills(worker(), [=](int pid) { return pid == of_the_daemon; }));
-  // The daemon is not asked about other programs.
-  const auto yes = [](int) { return true; };
-  CHECK(hold.kills(start(hold.path + "/12.0", k_user), yes));
+  const auto one = [=] { return std::optional(Pids{std::to_string(of_the_daemon)}); };
+  CHECK_FALSE(hold.kills(of_the_daemon, one));
+  CHECK(hold.kills(worker(), one));
+  // A daemon that does not answer spares these programs, and no others.
+  const auto none = [] { return std::optional<Pids>(); };
+  CHECK_FALSE(hold.kills(worker(), none));
+  CHECK(hold.kills(start(hold.path + "/12.0", k_user), none));
   ::kill(daemon, SIGKILL);
   CHECK(::waitpid(daemon, nullptr, 0) == daemon);
+}
+
+TEST_CASE("attack: many programs of the worker's name are one question to the daemon in a look") {
+  if (::geteuid() != 0) return;
+  constexpr std::size_t k_programs = 24;  // more than there are looks
+  const Hold hold;
+  const std::string program = hold.scratch / "nodestage-worker";
+  std::filesystem::copy_file("/bin/sh", program);
+  const auto nothing = [] { return true; };
+  std::vector<int> started;
+  while (started.size() < k_programs)
+    started.push_back(start(hold.path + "/12.0", k_user, nothing, program));
+  const std::string questions = hold.scratch / "questions";
+  // Another process asks.
+  std::vector<int> killed = kill_left_writers(hold.path, k_user, [&] {
+    std::ofstream(questions, std::ios::app) << '?';
+    return no_worker();
+  });
+  for (const int pid : started) {
+    ::kill(pid, SIGKILL);
+    CHECK(::waitpid(pid, nullptr, 0) == pid);
+  }
+  std::sort(killed.begin(), killed.end());
+  std::sort(started.begin(), started.end());
+  CHECK(killed == started);
+  CHECK(std::filesystem::file_size(questions) < k_programs);
 }
 
 TEST_CASE("a worker in its cgroup is spared, whatever its program is") {

@@ -6,12 +6,13 @@
 #include <new>
 #include <utility>
 
+#include "rounds.hpp"
 #include "stage_run.hpp"
 
 using namespace nodestage;
 
 // The sanitizers have one of their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef NODESTAGE_TEST_SANITIZED
 TEST_CASE("many names: comparisons are not counted beside a sanitizer") { MESSAGE("skipped"); }
 #else
 

@@ -203,6 +203,58 @@ TEST_CASE("plan: a glob is the sum of what it matches") {
   CHECK(item.files.surety == Surety::guessed);
 }
 
+TEST_CASE("plan: of the sources of an array's tasks, the largest that exists is planned") {
+  const Plan plan;
+  plan.shell("printf xx >s2; printf xxxx >s3; printf xxx >s4");
+  DatasetItem item{.source = plan.scratch / "s%a"};
+  const PlanItem all = plan_dataset(item, 4, "2-4");
+  CHECK(all.fault == "");
+  CHECK(all.tasks == 3);
+  CHECK(all.tasks_bytes == 9);
+  CHECK(all.tasks_largest == plan.scratch / "s3");
+  CHECK(all.bytes.value == 4);
+  const PlanItem short_look = plan_dataset(item, 4, "2-4", std::chrono::milliseconds(0));
+  CHECK(short_look.tasks == 3);
+  CHECK(short_look.tasks_looked == 1);
+  CHECK(short_look.tasks_largest == plan.scratch / "s2");
+  const PlanItem most = plan_dataset(item, 4, "1-4");
+  CHECK(most.fault == "1 source of 4 does not exist: " + (plan.scratch / "s1") +
+                          "\nMake what is missing before the job starts, or leave its index out "
+                          "of --array=");
+  CHECK(most.tasks_largest == plan.scratch / "s3");
+  const PlanItem none = plan_dataset(item, 4, "7,9");
+  CHECK(has(none.fault, "2 sources of 2 do not exist: "));
+  CHECK(none.tasks_largest == "");
+  CHECK_FALSE(none.has_source);
+  CHECK(has(plan_dataset(item, 4).fault, "is no array"));
+  item.optional = true;
+  const PlanItem optional = plan_dataset(item, 4, "1-4");
+  CHECK(optional.fault == "");
+  REQUIRE(optional.advice.size() == 1);
+  CHECK(has(optional.advice[0], "1 source of 4 does not exist: "));
+  CHECK(optional.bytes.value == 4);
+  CHECK(plan_dataset(item, 4, "7,9").fault == "");
+  CHECK(plan_dataset(item, 4).fault == "");  // without an array, it has no value
+}
+
+TEST_CASE(
+    "plan: a name that is known in the job alone is advice, and one that is not there is not") {
+  const Plan plan;
+  DatasetItem item{.source = plan.scratch / "none-%n"};
+  CHECK(plan_dataset(item, 4).fault == (plan.scratch / "none-0") +
+                                           " does not exist\nMake what is missing before the job "
+                                           "starts");
+  for (const char* name : {"s-%j", "s-%r", "s-%N"}) {
+    CAPTURE(name);
+    item.source = plan.scratch / name;
+    const PlanItem later = plan_dataset(item, 4);
+    CHECK(later.fault == "");
+    CHECK_FALSE(later.has_source);
+    REQUIRE(later.advice.size() == 1);
+    CHECK(has(later.advice[0], "known when the job runs"));
+  }
+}
+
 TEST_CASE("plan: what newest= would choose now is told and counted, and nothing else") {
   const Plan plan;
   plan.shell(

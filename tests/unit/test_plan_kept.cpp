@@ -22,6 +22,7 @@ struct Node {
   std::vector<CacheRow> rows;
   std::string settings = "[cache]\nmin_age = 0\n";
   std::string keys = ",shared";
+  bool is_named = true;
 
   Node() {
     std::ofstream(scratch / "data.bin") << "data";
@@ -61,6 +62,7 @@ struct Node {
     std::ofstream(scratch / "nodestaged.toml") << settings;
     std::vector<PlanItem> items(2);
     items[1].is_shared = true;
+    items[1].has_source = is_named;
     const FakeDaemon daemon(scratch / "socket", {[&](FakePeer& peer) {
                               CHECK(std::holds_alternative<CacheQuery>(peer.hear()));
                               for (const auto& row : rows) peer.say(row);
@@ -138,6 +140,12 @@ TEST_CASE("plan: without an answer nothing is known of a shared item") {
   find_kept(node.text(), "/nonexistent/socket", node.scratch / "nodestaged.toml", items);
   CHECK(items[1].kept == KeptHere::unknown);
   CHECK(kept_text(items[1]).starts_with("unknown here, as no nodestaged answers on this machine"));
+}
+
+TEST_CASE("plan: nothing is said of a shared item whose name is known in the job alone") {
+  Node node;
+  node.is_named = false;
+  CHECK(node.find().kept == KeptHere::unknown);
 }
 
 TEST_CASE("plan: a daemon is asked for shared items alone") {

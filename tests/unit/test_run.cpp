@@ -49,6 +49,18 @@ TEST_CASE("outside of Slurm every pattern but %a has a sensible value") {
   CHECK(refused.error().text().find("\nThis is not a task of a job array") != std::string::npos);
 }
 
+TEST_CASE("outside of Slurm a source by a task is a fault, and the advice is how to give one") {
+  leave_slurm();
+  const StageOutOrder order = run_order("/t/d", "x");
+  StageRequest request;
+  request.datasets.emplace_back().source = "/p/none-%j-%A-%n";
+  CHECK(name_sources(request, order));
+  request.datasets.front().source = "/p/none-%a";
+  const Status refused = name_sources(request, order);
+  REQUIRE(!refused);
+  CHECK(refused.error().advice.starts_with("This is not a task of a job array"));
+}
+
 TEST_CASE("inside of a Slurm job they are that job's") {
   ::setenv("SLURM_JOB_ID", "4711", 1);
   ::setenv("SLURM_ARRAY_JOB_ID", "4710", 1);

@@ -108,6 +108,19 @@ TEST_CASE("scontrol: whether a batch script may still write") {
   CHECK(batch_script_of(12, "JobId=12 JobState=RUNNING BatchFlag=0 x\n") == BatchScript::none);
   CHECK(batch_script_of(13, line("12", "COMPLETED", "0")) == BatchScript::unknown);
   CHECK(batch_script_of(12, "") == BatchScript::unknown);
+  CHECK(batch_script_of(12, "slurm_load_jobs error: Invalid job id specified\n") ==
+        BatchScript::over);
+  CHECK(batch_script_of(12, "JobId=13 JobName=Invalid job id specified\n") == BatchScript::unknown);
+}
+
+TEST_CASE("scontrol: the name of a job") {
+  CHECK(name_of_job(12, "JobId=12 HetJobId=12 HetJobOffset=0 JobName=a b UserId=c(1) x\n") ==
+        "a b");
+  CHECK(name_of_job(12, "JobId=12 JobName= UserId=c(1)\n").empty());
+  CHECK(name_of_job(12, "JobId=12 UserId=c(1)\n").empty());
+  CHECK(name_of_job(12, "JobId=12 JobName=a\n").empty());
+  CHECK(name_of_job(12, "JobId=12 JobName=" + std::string(300, 'a') + " UserId=c(1)\n").empty());
+  CHECK(name_of_job(12, "slurm_load_jobs error: Invalid job id specified\n").empty());
 }
 
 TEST_CASE("a slurmstepd's command line gives its job") {

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 
 #include "cli/status/status.hpp"
@@ -229,6 +230,33 @@ TEST_CASE("of an output that several components share, the lines of one are take
   CHECK(lines_of_nodestage(output, {"n2", "n2" + component_mark(10, 11)}) ==
         Lines{"n2 (10+1)" + kept, "n2: staged"});
   CHECK(has_failed(over("COMPLETED", lines_of_nodestage(output))));
+}
+
+TEST_CASE("of a later component that never started, nothing in the first one's output is shown") {
+  const Scratch scratch;
+  const std::string output = scratch / "slurm-10.out";
+  std::ofstream(output) << "nodestage: n1: a\nnodestage: n1: " << k_results_kept << " x\n";
+  std::ofstream(scratch / "scontrol") << "#!/bin/sh\n"
+                                         "[ $2 = job ] || { [ -n \"$3\" ] && echo \"$3\"; exit; }\n"
+                                         "echo 'JobId=11 HetJobId=10 HetJobOffset=1 JobName=a'\n"
+                                         "echo '   StdOut="
+                                      << output << "'\n";
+  ::chmod((scratch / "scontrol").c_str(), 0700);
+  const std::string path = ::getenv("PATH") == nullptr ? "" : ::getenv("PATH");
+  ::setenv("PATH", (scratch.path().string() + ":" + path).c_str(), 1);
+  SlurmJob job;
+  job.id = 11;
+  job.uid = ::geteuid();
+  job.state = "COMPLETED";
+  const JobEnd never = end_of_job(job, "10+1");
+  job.nodes = "n1";
+  const JobEnd started = end_of_job(job, "10+1");
+  ::setenv("PATH", path.c_str(), 1);
+  CHECK(never.output == output);
+  CHECK(never.is_read);
+  CHECK(never.lines.empty());
+  CHECK_FALSE(has_failed(over("COMPLETED", never.lines)));
+  CHECK(started.lines.size() == 2);
 }
 
 TEST_CASE("of the progress in an output, what each node said last is shown") {

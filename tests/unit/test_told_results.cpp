@@ -38,19 +38,20 @@ struct ToldSite : JobSite {
     end(k_told_job);
   }
   // The second component of a heterogeneous job, of whose first scontrol says so.
-  explicit ToldSite(const std::string& first) {
+  explicit ToldSite(const std::string& first, const char* stdout_path = k_output) {
     config.stageout.report = ReportTo::output;
     config.slurm.scontrol = scratch / "scontrol";
     std::ofstream(config.slurm.scontrol)
-        << "#!/bin/sh\n[ \"$4\" = 6 ] && echo 'JobId=6 " << first << " x'\n";
+        << "#!/bin/sh\n[ \"$4\" = 6 ] && echo '" << first << " x'\n";
     std::filesystem::permissions(config.slurm.scontrol, std::filesystem::perms::owner_all);
     Begin begin = request(k_told_job);
-    begin.stdout_path = k_output;
+    begin.stdout_path = stdout_path;
     begin.het_job = k_told_job - 1;
     run(begin, 0);
     end(k_told_job);
     stage_out(WorkerPhase::done, ItemState::done);
-    while (workers.find(WorkerTask::append) == nullptr && !is_answered()) {
+    for (int looks = 0; workers.find(WorkerTask::append) == nullptr && !is_answered(); ++looks) {
+      REQUIRE_MESSAGE(looks < 60'000, "scontrol's answer leads to no lines and to no answer");
       ::poll(nullptr, 0, 1);
       pass(0ms);
     }
@@ -148,16 +149,17 @@ TEST_CASE("a node that ends when the batch script has ended writes its lines") {
 
 TEST_CASE("a later component of a heterogeneous job writes to the output of the first") {
   if (skipped_without_root()) return;
-  ToldSite site(std::string("JobState=COMPLETING BatchFlag=1"));
+  ToldSite site(std::string("JobId=6 JobName=a b UserId=c(1) JobState=COMPLETING BatchFlag=1"));
   const auto& order = site.workers.find(WorkerTask::append)->as<AppendOrder>();
   CHECK(order.lines_to == LinesTo::output);
   CHECK(order.output_job == 6);
+  CHECK(order.job_name == "a b");
   CHECK(site.lines() == "nodestage: n1 (6+1): a -> /scratch/out: 3 files, 30 B in 0.0 s\n");
 }
 
 TEST_CASE("a later component that ends before the script writes to a file of its own") {
   if (skipped_without_root()) return;
-  for (const char* first : {"JobState=RUNNING BatchFlag=1", "is not known"}) {
+  for (const char* first : {"JobId=6 JobState=RUNNING BatchFlag=1", "no answer"}) {
     ToldSite site{std::string(first)};
     CHECK(site.workers.find(WorkerTask::append)->as<AppendOrder>().lines_to == LinesTo::file);
   }
@@ -165,9 +167,20 @@ TEST_CASE("a later component that ends before the script writes to a file of its
 
 TEST_CASE("a component of a job without a script has no output") {
   if (skipped_without_root()) return;
-  ToldSite site(std::string("JobState=COMPLETING BatchFlag=0"));
-  CHECK(site.lines() == "");
-  CHECK(site.is_answered());
+  // Where it may have had none, nothing is written, either.
+  for (const char* first : {"JobId=6 JobState=COMPLETING BatchFlag=0", "no answer"}) {
+    ToldSite site(std::string(first), "");
+    CHECK(site.lines() == "");
+    CHECK(site.is_answered());
+  }
+}
+
+TEST_CASE("a component whose first is forgotten by Slurm writes to the output of that") {
+  if (skipped_without_root()) return;
+  ToldSite site(std::string("slurm_load_jobs error: Invalid job id specified"));
+  const auto& order = site.workers.find(WorkerTask::append)->as<AppendOrder>();
+  CHECK(order.lines_to == LinesTo::output);
+  CHECK(order.output_job == 6);
 }
 
 TEST_CASE("a run that is delivered beside the next one leaves the output to that") {

@@ -50,6 +50,13 @@ TEST_CASE("a failure that the first node has, too, is said with its words, and a
     note.cause = "data.tar: no such file";
     said = "no such file";
   }
+  SUBCASE("the same, from a node of the previous release") {
+    note.text = said = "nodes n0 and n1: no such file";
+  }
+  SUBCASE("another, from a node of the previous release") {
+    note.text = "node n0: no space";
+    said = "no such file";
+  }
   site.hear_from_first(7, note);
   const auto* failed = std::get_if<Failed>(&site.answers.back());
   REQUIRE(failed != nullptr);
@@ -59,8 +66,8 @@ TEST_CASE("a failure that the first node has, too, is said with its words, and a
 TEST_CASE("the cause of a failure goes to the nodes that can read it") {
   JobSite site;
   Begin begin = site.request(7);
-  begin.node_count = 3;
-  begin.nodes = {"n1", "n2", "n3"};
+  begin.node_count = 4;
+  begin.nodes = {"n1", "n2", "n3", "n4"};
   begin.first_node = "n1";
   site.accept(begin);
   const auto say = [&](const char* from, std::uint8_t waits, NodeState state, const char* cause) {
@@ -71,6 +78,8 @@ TEST_CASE("the cause of a failure goes to the nodes that can read it") {
     site.jobs->take_note({{"n1"}, from, 7, 0, ++site.sequence, body}, "");
   };
   say("n2", k_reads_causes, NodeState::staging, "");
+  say("n4", k_reads_causes, NodeState::staging, "");
+  say("n4", 0, NodeState::staging, "");  // it has the previous release again
   say("n3", 0, NodeState::failed, "no space");
   site.pass(std::chrono::seconds(3));
   std::map<std::string, std::string> causes;
@@ -79,5 +88,5 @@ TEST_CASE("the cause of a failure goes to the nodes that can read it") {
     if (job == nullptr || job->verdict != Verdict::failed) continue;
     for (const std::string& node : note.to) causes[node] = job->cause;
   }
-  CHECK(causes == std::map<std::string, std::string>{{"n2", "no space"}, {"n3", ""}});
+  CHECK(causes == std::map<std::string, std::string>{{"n2", "no space"}, {"n3", ""}, {"n4", ""}});
 }

@@ -254,7 +254,11 @@ std::string Waiting::failure_text(const JobRecord& record, const Waiter& waiter)
   const bool is_own = is_first && told == failure_on({printable(record.begin.node)}, record.cause);
   const bool is_told = record.verdict == Verdict::failed && spans_nodes(record) &&
                        waiter.scope == WaitScope::all && !told.empty() && !is_own;
-  const bool is_shared = record.cause.empty() || bounded(record.cause) == record.verdict_cause;
+  // A first node of the previous release sends the text alone.
+  const bool is_in_text =
+      record.verdict_cause.empty() && told.ends_with(": " + bounded(record.cause));
+  const bool is_shared =
+      record.cause.empty() || is_in_text || bounded(record.cause) == record.verdict_cause;
   if (is_told && is_shared)
     return waiter.speaks == k_says_own && deps_.talk.has_verdict_of_first(record.key()) ? "" : told;
   return record.cause.empty() ? "the job has ended" : record.cause;

@@ -59,15 +59,15 @@ Status Scontrol::run_program(const std::string& program, std::vector<std::string
   child_.emplace(Child{std::move(on_end), std::move(process), {}, std::move(pipe.read), {}, {}});
   child_->limit = loop_.after(std::chrono::seconds(config_.slurm.answer_wait_s),
                               [this] { kill(); });  // ended() follows
-  auto pid_fd = open_pid(child_->process.pid());
-  if (!pid_fd || !loop_.watch(pid_fd->get(), [this] { ended(); })) {
+  if (auto pid_fd = open_pid(child_->process.pid())) child_->pid_fd = std::move(*pid_fd);
+  if (!child_->pid_fd || !loop_.watch(child_->pid_fd.get(), [this] { ended(); }) ||
+      !loop_.watch(child_->output.get(), [this] { read_output(); })) {
     child_->process.signal(SIGKILL);
     static_cast<void>(child_->process.wait());
     end_child();
     return Error{EAGAIN, "scontrol cannot be watched"};
   }
-  child_->pid_fd = std::move(*pid_fd);
-  return loop_.watch(child_->output.get(), [this] { read_output(); });
+  return {};
 }
 
 // And what it has started.
@@ -114,6 +114,12 @@ bool is_ended(std::string_view state) {
   return std::find(k_ended.begin(), k_ended.end(), state) != k_ended.end();
 }
 
+// Some minutes after a job's end (MinJobAge), Slurm forgets it. A name can say so, too.
+bool is_forgotten(std::string_view output) {
+  return output.find("JobId=") == std::string_view::npos &&
+         output.find("Invalid job id specified") != std::string_view::npos;
+}
+
 }  // namespace
 
 // Returns the line about this job. For an array's id, Slurm prints those of its other tasks, too.
@@ -137,9 +143,9 @@ std::string_view field_of(std::string_view line, std::string_view name) {
 SlurmAnswer read_answer(const JobKey& run, std::string_view output) {
   const std::string_view line = line_about(run.job, output);
   if (line.empty()) {
-    if (output.find("JobId=") != std::string_view::npos) return SlurmAnswer::unclear;
-    const bool unknown = output.find("Invalid job id specified") != std::string_view::npos;
-    return unknown ? SlurmAnswer::gone : SlurmAnswer::none;
+    if (is_forgotten(output)) return SlurmAnswer::gone;
+    const bool is_of_others = output.find("JobId=") != std::string_view::npos;
+    return is_of_others ? SlurmAnswer::unclear : SlurmAnswer::none;
   }
   const std::string_view state = field_of(line, " JobState=");
   std::string_view count = field_of(line, " Restarts=");
@@ -226,12 +232,23 @@ std::uint64_t memory_of_job(std::uint32_t job, std::uint32_t cpus, std::string_v
 }
 
 BatchScript batch_script_of(std::uint32_t job, std::string_view output) {
+  if (is_forgotten(output)) return BatchScript::over;
   const std::string_view line = line_about(job, output);
   const std::string_view script = field_of(line, " BatchFlag=");
   if (script.empty()) return BatchScript::unknown;
   if (script == "0") return BatchScript::none;
   const std::string_view state = field_of(line, " JobState=");
   return state == "COMPLETING" || is_ended(state) ? BatchScript::over : BatchScript::runs;
+}
+
+std::string name_of_job(std::uint32_t job, std::string_view output) {
+  static constexpr std::string_view k_before = " JobName=";
+  constexpr std::size_t k_most = 255;  // of the name of a file
+  std::string_view line = line_about(job, output);
+  line.remove_prefix(std::min(line.find(k_before), line.size()));
+  line.remove_prefix(std::min(k_before.size(), line.size()));
+  const std::size_t end = line.find(" UserId=");
+  return end <= k_most ? std::string(line.substr(0, end)) : std::string();
 }
 
 void JobQuestions::ask(std::uint32_t job, OnAnswer on_answer) {

@@ -109,9 +109,12 @@ std::set<std::uint32_t> jobs_with_steps();
 std::uint64_t memory_of_job(std::uint32_t job, std::uint32_t cpus, std::string_view output);
 
 // Reads in the same output, about the first component of a heterogeneous job, whether it has a
-// batch script, and whether that may still write to the job's output.
+// batch script, and whether that may still write to the job's output. Of a job that Slurm has
+// forgotten, the script is over, if it had one.
 enum class BatchScript { none, runs, over, unknown };
 BatchScript batch_script_of(std::uint32_t job, std::string_view output);
+// And its name, which can have blanks; "": not known.
+std::string name_of_job(std::uint32_t job, std::string_view output);
 
 // JobQuestions: asks Slurm with scontrol about jobs, one after the other.
 class JobQuestions {

@@ -240,7 +240,8 @@ Result<std::string> expand_as_sbatch(const AppendOrder& order) {
   if (order.stdout_path.find('\\') != std::string::npos) return without_escapes(order.stdout_path);
   const std::string path = in_our_patterns(order.stdout_path);
   if (names_any(path, "r")) return Error{EINVAL, "%r is no pattern of sbatch"};
-  const bool is_first = order.node_index == 0 || order.node_count == 1;
+  const bool is_first =
+      order.output_job == k_no_number && (order.node_index == 0 || order.node_count == 1);
   if (!is_first && names_any(path, "N")) return Error{ENODATA, "%N is the name of another node"};
   PatternFacts facts = pattern_facts(order);
   facts.node_index = 0;

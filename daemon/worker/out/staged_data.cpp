@@ -56,6 +56,23 @@ std::vector<std::string> sources_of(const std::string& glob) {
   return {without_braces(glob)};
 }
 
+// The item with the names that its patterns have here, by its text alone: whether a part of it
+// existed as it was written is known no more.
+DatasetItem with_values(DatasetItem item, const DeliveryOrder& order) {
+  const PatternFacts facts = pattern_facts(order);
+  std::string source;
+  for (std::string_view rest = item.source;;) {
+    const std::string part(rest.substr(0, rest.find('/')));
+    const auto expanded = expand_pattern(part, facts);
+    source += expanded ? *expanded : part;
+    if (part.size() == rest.size()) break;
+    rest.remove_prefix(part.size() + 1);
+    source += '/';
+  }
+  item.source = std::move(source);
+  return item;
+}
+
 std::string first_part(const std::string& path) { return path.substr(0, path.find('/')); }
 
 bool is_compiled(const std::string& path) {
@@ -79,7 +96,9 @@ StagedData::StagedData(const StageRequest& request, const DeliveryOrder& order, 
   };
   for (std::size_t i = 0; i < request.datasets.size(); ++i) {
     const DatasetItem& item = request.datasets[i];
-    add(item, until(i), item.async || request.wait == StageWait::none);
+    const bool is_early = item.async || request.wait == StageWait::none;
+    add(item, until(i), is_early);
+    if (item.destination.empty()) add(with_values(item, order), until(i), is_early);
   }
   if (request.venv) {
     const std::string venv = normal(request.venv->destination);

@@ -92,6 +92,7 @@ Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext&
       item_(item),
       wanted_(item) {
   if (item.limit_files != 0) meter_.most_files = item.limit_files;
+  is_of_node_ = item.names_node;
 }
 
 // A choice holds for all workers of the job.
@@ -293,9 +294,10 @@ std::string Dataset::name() const {
   return "dataset '" + shown(item_.name.empty() ? destination_of(item_) : item_.name) + "'";
 }
 
-// The same for the same choice, whatever the order of the times.
+// The same for the same choice, whatever the order of the times. What each node chooses from a
+// source of its own is not compared.
 std::string Dataset::chosen() const {
-  if (item_.newest == 0) return {};
+  if (item_.newest == 0 || item_.names_node) return {};
   auto names = newest_ ? names_of(*newest_) : std::vector<std::string>{"none"};
   std::sort(names.begin(), names.end());
   std::string text = printable(destination_of(item_)) + ":";

@@ -207,7 +207,7 @@ Result<Piece> StagedItem::open_piece(const std::string& source, const Unpacking&
 // What another node has copied of a directory may be older than what this item's key says of it.
 // And in memory there may be no room for a second try.
 bool StagedItem::may_relay(bool is_directory) const {
-  return !is_directory || (!sharing_.is_lead() && !is_in_memory());
+  return !is_of_node_ && (!is_directory || (!sharing_.is_lead() && !is_in_memory()));
 }
 
 Status StagedItem::run() {

@@ -233,6 +233,7 @@ class StagedItem {
   std::vector<std::string> sources_;
   std::uint64_t source_bytes_ = 0;
   bool is_relayed_ = false;     // as far as is known
+  bool is_of_node_ = false;     // no other node has the same source
   std::optional<Piece> first_;  // of the sources, when it is open already
   Need need_;
   std::atomic<std::uint64_t> source_mark_ = 0;  // of the record
