@@ -47,7 +47,7 @@ text=$(nodestage plan --array=0-4%2 --stage-dataset='s/part-%4a.txt' || true)
 has "$text" '2 sources of 5 do not exist' s/part-0003.txt 'and others'
 has "$(nodestage plan --stage-dataset='s/part-%4a.txt' || true)" 'is no array'
 # What only the job knows is no fault, and the rest is planned.
-text=$(nodestage plan --array=0-2 --stage-dataset='s/%j.txt:j' --stage-dataset='s/part-%4a.txt,shared:p')
+text=$(nodestage plan --array=0-2 --stage-dataset='s/%j.txt:j' --stage-dataset='s/part-%4a.txt:p,shared')
 has "$text" 'known when the job runs' 'for the largest'
 lacks "$text" FAULT 'would not be kept'
 # No worker expands a name that is expanded already.

@@ -107,7 +107,7 @@ std::string elsewhere_note(const DeliveryOrder& order, const std::string& source
       ::lstat(joined_path(order.work_dir, source).c_str(), &info) != 0 ||
       info.st_mtim.tv_sec < made.stx_btime.tv_sec)
     return {};
-  return "; there is one in " + shown(order.work_dir) +
+  return "; there is one in " + nodestage::shown(order.work_dir) +
          ", but results are taken from $SLURM_TMPDIR alone";
 }
 
