@@ -351,12 +351,15 @@ void spare_workers(std::vector<Suspect>& suspects, const AskWorkers& ask_workers
 // What has hidden files, and in how many looks in a row. A message is received at once as a rule.
 using Hiding = std::map<std::string, int>;
 
-std::vector<Suspect> find_suspects(std::uint32_t uid, const WorkerCgroups& cgroups) {
+// What each has open is looked at as it is found: what has ended until then has passed it on.
+std::vector<Suspect> find_suspects(const KeptTree& tree, std::uint32_t uid,
+                                   const WorkerCgroups& cgroups) {
   std::vector<Suspect> suspects;
   for_each_process([&](int pid, const std::string& process) {
     Suspect suspect{pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
     if (!suspect.process || !is_of(process, uid) || cgroups.have(process)) return;
     if (runs_as_worker(process)) suspect.parent = parent_of(process);
+    suspect.open = opened_by(process, tree);
     suspects.push_back(std::move(suspect));
   });
   return suspects;
@@ -364,12 +367,11 @@ std::vector<Suspect> find_suspects(std::uint32_t uid, const WorkerCgroups& cgrou
 
 std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid, const WorkerCgroups& cgroups,
                            const AskWorkers& ask_workers, Hiding& hiding) {
-  std::vector<Suspect> suspects = find_suspects(uid, cgroups);
+  std::vector<Suspect> suspects = find_suspects(tree, uid, cgroups);
   spare_workers(suspects, ask_workers);
   Inodes wanted;
   Hiding hides;
-  for (Suspect& suspect : suspects) {
-    suspect.open = opened_by("/proc/" + std::to_string(suspect.pid), tree);
+  for (const Suspect& suspect : suspects) {
     wanted.insert(suspect.open.inodes.begin(), suspect.open.inodes.end());
     for (const std::string& name : suspect.open.hidden) hides[name] = hiding[name] + 1;
   }

@@ -130,9 +130,8 @@ std::vector<Found> private_directories(const std::string& parent) {
 // How to fetch the results; "" if there are none. If the request cannot be read, all may be one.
 std::string how_to_fetch(const PushDirectory& run, const PrivateDirectory& directory) {
   const JobTree tree(directory.fd(), directory.path());
-  auto request = decode_request(run.request());
+  const auto request = decode_request(run.request());
   StageOutOrder order = run.order();
-  if (request) static_cast<void>(name_sources(*request, order));  // or they stay as written
   order.outcome = JobOutcome::unknown;
   std::vector<std::string> results;
   if (request) results = kept_results(*request, order, tree);

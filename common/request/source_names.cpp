@@ -97,10 +97,10 @@ Status expand_source(DatasetItem& item, std::size_t start, const PatternFacts& f
 }
 
 // By its text alone: which of its directories exist as they are written is not known.
-bool may_name_array(std::string_view source) {
+bool may_name(std::string_view source, std::string_view letters) {
   for (;;) {
     const std::size_t slash = source.find('/');
-    if (names_any(source.substr(0, slash), "aA")) return true;
+    if (names_any(source.substr(0, slash), letters)) return true;
     if (slash == std::string_view::npos) return false;
     source.remove_prefix(slash + 1);
   }
@@ -129,7 +129,7 @@ Status expand_sources(StageRequest& request, const PatternFacts& facts) {
 
 bool needs_step_names(const StageRequest& request) {
   return std::any_of(request.datasets.begin(), request.datasets.end(),
-                     [](const DatasetItem& item) { return may_name_array(item.source); });
+                     [](const DatasetItem& item) { return may_name(item.source, "aA"); });
 }
 
 std::string about_percent_sign(const std::string& source) {
@@ -148,7 +148,7 @@ Status check_source_pattern(const std::string& source) {
 }
 
 Error no_array(const std::string& source) {
-  if (!names_any(source, "a"))
+  if (!may_name(source, "a"))
     return Error{ENODATA, source + ": %A is the job ID of an array, and this job is no array",
                  std::string("Write %j for the ID of a job, or ") + k_write_percent};
   return Error{ENODATA, source + ": %a is the index of an array's task, and this job is no array",
@@ -215,8 +215,8 @@ Result<std::vector<std::string>> names_before_start(const std::string& source,
   std::vector<std::uint32_t> indices = {0};
   const std::size_t start = start_of_patterns(source);
   const std::string text = source.substr(start);
+  if (array.empty() && names_any(text, "aA")) return no_array(source);
   if (names_any(text, "a")) {
-    if (array.empty()) return no_array(source);
     TRY_ASSIGN(indices, indices_of_array(array));
   }
   if (which == WhichTasks::first_and_last) indices = {indices.front(), indices.back()};

@@ -193,4 +193,7 @@ TEST_CASE("the indices of an array are read as sbatch reads them") {
         std::vector<std::string>{"/p/none-08", "/p/none-12"});
   CHECK(names_before_start("/p/none-%j", "1", WhichTasks::all).error().code == ENODATA);
   CHECK(names_before_start("/p/none-%n", "", WhichTasks::all)->front() == "/p/none-0");
+  CHECK(
+      has(names_before_start("/p/none-%A", "", WhichTasks::all).error().what, "%A is the job ID"));
+  CHECK(has(no_array("/p/50%done/none-%a").what, "%a is the index"));
 }

@@ -133,9 +133,7 @@ void JobOutput::append_to_first(std::uint32_t first_job, const WorkerStart& star
     const BatchScript script = batch_script_of(first_job, output);
     WorkerStart to_first = start;
     auto& order = std::get<AppendOrder>(to_first.order);
-    // Of salloc, Slurm names no output file.
-    const bool may_be_salloc = script == BatchScript::unknown && order.stdout_path.empty();
-    if (script == BatchScript::none || may_be_salloc) return on_done();
+    if (script == BatchScript::none) return on_done();
     order.lines_to = script == BatchScript::over ? LinesTo::output : LinesTo::file;
     order.output_job = first_job;
     order.job_name = name_of_job(first_job, output);
