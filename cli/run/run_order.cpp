@@ -18,6 +18,7 @@
 #include "common/talk/summary.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
+#include "daemon/worker/out/output_target.hpp"
 
 namespace nodestage {
 namespace {
@@ -148,24 +149,10 @@ constexpr const char* k_no_task =
     "This is not a task of a job array: give it a number with SLURM_ARRAY_TASK_ID=1 before the "
     "command, or leave the pattern out.";
 
-// Slurm's own value of %a outside of an array is a number that is useless in a path.
-PatternFacts facts_of(const NamedOrder& order) {
-  PatternFacts facts;
-  facts.job = order.job;
-  facts.restart = order.restart;
-  facts.user = order.user;
-  facts.node = order.node;
-  facts.node_index = order.node_index;
-  facts.job_name = order.job_name;
-  facts.array_job = order.array_job == k_no_number ? order.job : order.array_job;
-  if (order.array_task != k_no_number) facts.array_task = order.array_task;
-  return facts;
-}
-
 }  // namespace
 
 Status name_sources(StageRequest& request, const NamedOrder& order) {
-  Status named = expand_sources(request, facts_of(order));
+  Status named = expand_sources(request, strict_pattern_facts(order));
   const auto is_by_task = [](const DatasetItem& item) { return has_index(item.source); };
   if (!named && named.error().code == ENODATA &&
       std::any_of(request.datasets.begin(), request.datasets.end(), is_by_task))
@@ -174,7 +161,7 @@ Status name_sources(StageRequest& request, const NamedOrder& order) {
 }
 
 Status check_targets(const StageRequest& request, const NamedOrder& order) {
-  const PatternFacts facts = facts_of(order);
+  const PatternFacts facts = strict_pattern_facts(order);
   for (const OutputItem& item : request.outputs) {
     const auto expanded = expand_pattern(item.target, facts);
     if (expanded) continue;

@@ -105,20 +105,13 @@ Result<StageRequest> read_request() {
   return decode_request(bytes);
 }
 
-template <typename Order>
-Status name_sources(const Order& order, StageRequest& request) {
-  PatternFacts facts = pattern_facts(order);
-  if (order.array_task == k_no_number) facts.array_task.reset();
-  return expand_sources(request, facts);
-}
-
 // With the sources that are meant on this node. At the job's end, their file systems may answer no
 // more, and their texts are enough (StagedData).
 template <typename Order>
 Result<StageRequest> read_request(const Order& order) {
   TRY_ASSIGN(StageRequest request, read_request());
   if constexpr (std::derived_from<Order, NamedOrder> && !std::derived_from<Order, DeliveryOrder>)
-    TRY(name_sources(order, request));
+    TRY(expand_sources(request, strict_pattern_facts(order)));
   return request;
 }
 

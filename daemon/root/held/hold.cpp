@@ -221,9 +221,8 @@ std::string missing_notice(const JobRecord& record, const WorkerStatus& status) 
          lines +
          "\nThe job's directory is removed. Is a name misspelled, did the job end before it wrote "
          "them, or did it\nwrite them elsewhere? Results are taken from $SLURM_TMPDIR alone: "
-         "`cd $SLURM_TMPDIR` in the job before your program starts.\nIf a source need not be "
-         "there, add the "
-         "key `optional` after it.\n" +
+         "`cd $SLURM_TMPDIR` in the job\nbefore your program starts. If a source need not be "
+         "there, add the key `optional` after it.\n" +
          updated();
 }
 

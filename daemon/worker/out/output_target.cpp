@@ -183,6 +183,12 @@ PatternFacts pattern_facts(const NamedOrder& order) {
   return facts;
 }
 
+PatternFacts strict_pattern_facts(const NamedOrder& order) {
+  PatternFacts facts = pattern_facts(order);
+  if (order.array_task == k_no_number) facts.array_task.reset();
+  return facts;
+}
+
 std::string OutputTarget::path() const {
   if (name.empty()) return directory;
   return directory == "/" ? "/" + name : directory + "/" + name;

@@ -64,6 +64,8 @@ struct OutputTarget {
 // Returns the values of patterns. Outside of an array, %A is the job id and %a is 4294967294, as in
 // Slurm's own file names.
 PatternFacts pattern_facts(const NamedOrder& order);
+// The same without Slurm's own value of %a outside an array, a number that is useless in a path.
+PatternFacts strict_pattern_facts(const NamedOrder& order);
 
 // Resolves without a look at the file system. With several nodes and no %N or %n in TARGET, the
 // node's name is inserted: TARGET/<node>/… or x.<node>.tar.zst. Refuses a pattern whose value is
