@@ -1,6 +1,6 @@
 // Prints the keys of the options of staging for the completion of the shells, while nodestage is
 // built (conf/completion/fill.cmake). A line for each key: OPTION|KEY|VALUES|HELP. KEY ends with
-// '=' if it has a value. VALUES are words between blanks, "<file>", "<directory>", or nothing.
+// '=' if it needs a value. VALUES are words between blanks, "<file>", "<directory>", or nothing.
 #include <cstdio>
 #include <string>
 
@@ -29,7 +29,8 @@ void print_keys() {
   constexpr std::string_view k_prefix = "stage-";
   for (const auto& row : Option<Item>::keys)
     std::printf("%s|%s%s|%s|%s\n", Option<Item>::name + k_prefix.size(), row.name,
-                *row.value == '\0' ? "" : "=", values_of(row).c_str(), row.help);
+                *row.value == '\0' || !row.bare.empty() ? "" : "=", values_of(row).c_str(),
+                row.help);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -87,6 +88,7 @@ struct OptionKey {
   TreeEffect tree;
   const char* help;  // a few words, without '|' and quotes
   const char* json = name;
+  std::string_view bare = {};  // the value that the key alone stands for; "": it needs one
 };
 
 template <typename Item, auto member>
@@ -117,7 +119,8 @@ void with_value(const Item& item, const OptionKey<Item>& row, const auto& use) {
 enum class Extract { automatic, no, yes };
 enum class TarEnd { required, optional };
 enum class Links { keep, follow };
-enum class Storage { disk, memory };  // of the node
+enum class Storage { disk, memory };     // of the node
+enum class Merge { none, equal, last };  // of a file that two sources have: equal ones, or the last
 enum class When { always, success, failure };
 enum class StageWait { all, node, none };
 
@@ -127,6 +130,7 @@ inline constexpr Word k_extract_words[] = {
 inline constexpr Word k_eof_words[] = {{"optional", TarEnd::optional}};
 inline constexpr Word k_links_words[] = {{"keep", Links::keep}, {"follow", Links::follow}};
 inline constexpr Word k_storage_words[] = {{"disk", Storage::disk}, {"memory", Storage::memory}};
+inline constexpr Word k_merge_words[] = {{"equal", Merge::equal}, {"last", Merge::last}};
 inline constexpr Word k_when_words[] = {
     {"always", When::always}, {"success", When::success}, {"failure", When::failure}};
 inline constexpr Word k_wait_words[] = {  // of --stage-wait
@@ -135,6 +139,7 @@ inline constexpr Word k_wait_words[] = {  // of --stage-wait
     {"none", StageWait::none}};
 
 inline constexpr unsigned k_max_strip = 1000;
+inline constexpr unsigned k_max_nested = 4;
 inline constexpr unsigned k_max_newest = 100'000;
 inline constexpr unsigned k_max_limit_files = 1'000'000'000;
 inline constexpr unsigned k_max_every_s = 30 * 86'400;
@@ -159,6 +164,11 @@ struct DatasetItem {
   Links links = Links::keep;      // of a directory: those that lead out of it
   unsigned limit_files = 0;       // with more files, its staging fails; 0: any number
   Storage storage = Storage::disk;
+  unsigned nested = 0;                 // levels of archives in archives that are extracted
+  Merge merge = Merge::none;           // its sources become one tree
+  bool join = false;                   // the matches are parts of one file
+  bool writable = false;               // shared data are in real directories of the job
+  std::vector<std::string> also = {};  // further sources, of other options with `merge`
   bool names_node = false;  // its source had %n or %N (source_names.hpp); never in a request's text
 
   bool operator==(const DatasetItem&) const = default;
@@ -197,9 +207,17 @@ struct Option<DatasetItem> {
        TreeEffect::none, "fail if it has more files"},
       {"in", "disk|memory", word_form<Item, &Item::storage>(k_storage_words), TreeEffect::unshared,
        "disk, or memory of the job"},
+      {"nested", "N", NumberForm<Item>{&Item::nested, 1, k_max_nested}, TreeEffect::changes,
+       "extract the archives in it", "nested", "1"},
+      {"merge", "equal|last", word_form<Item, &Item::merge>(k_merge_words), TreeEffect::changes,
+       "make one tree of all sources", "merge", "equal"},
+      {"join", "", FlagForm<Item>{&Item::join}, TreeEffect::changes,
+       "read the matches as parts of one file"},
+      {"writable", "", FlagForm<Item>{&Item::writable}, TreeEffect::none,
+       "allow new files beside shared data"},
   };
-  // source, destination, names_node
-  static_assert(members_of<Item>() == 3 + std::size(keys), "a member has no row");
+  // source, also, destination, names_node
+  static_assert(members_of<Item>() == 4 + std::size(keys), "a member has no row");
 };
 
 struct OutputItem {

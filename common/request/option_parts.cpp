@@ -182,7 +182,8 @@ Error unknown_key(const std::string& key) {
   std::string keys;
   for (const auto& row : Option<Item>::keys) {
     const std::string_view value = row.value;
-    keys.append(names.empty() ? "" : ", ").append(row.name).append(value.empty() ? "" : "=");
+    keys.append(names.empty() ? "" : ", ").append(row.name);
+    if (!value.empty() && row.bare.empty()) keys += '=';
     names.emplace_back(row.name);
   }
   const std::string meant =
@@ -302,9 +303,10 @@ std::string key_name(const std::string& text) { return split_key(text).key; }
 
 template <typename Item>
 Status set_key(Item& item, const std::string& text, const SubmitContext& place) {
-  const KeyText entry = split_key(text);
+  KeyText entry = split_key(text);
   for (const auto& row : Option<Item>::keys) {
     if (entry.key != row.name) continue;
+    if (!entry.has_value) entry.value = row.bare;
     const bool is_flag = std::holds_alternative<FlagForm<Item>>(row.form);
     if (is_flag && entry.has_value)
       return wrong_form("the key '" + entry.key + "' takes no value", Option<Item>::example);

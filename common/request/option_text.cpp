@@ -268,21 +268,14 @@ Result<DatasetItem> read_dataset(std::string_view text, const SubmitContext& pla
     TRY_ASSIGN(item.destination, read_destination(cut, text, at));
     TRY(check_length(item.destination, cut.paths[1], at));
   }
-  TextRange newest;
-  TextRange storage;
   for (const OptionPart& key : cut.keys) {
     at = key.place;
     TRY(set_key(item, key.text, place));
-    if (key_name(key.text) == "newest") newest = at;
-    if (key_name(key.text) == "in") storage = at;
   }
-  if (Status stored = check_storage(item); !stored) {
-    at = storage;
-    return std::move(stored.error());
-  }
-  if (Status chooses = check_newest(item); !chooses) {
-    at = newest;
-    return std::move(chooses.error());
+  if (auto conflict = key_conflict(item)) {
+    for (const OptionPart& key : cut.keys)
+      if (key_name(key.text) == conflict->key) at = key.place;
+    return std::move(conflict->error);
   }
   if (item.destination.empty() && !is_path_below(destination_of(item))) {
     at = cut.paths[0].place;

@@ -224,10 +224,8 @@ Result<DatasetItem> to_dataset(const Json& json, std::size_t index) {
   if (!item.destination.empty() && !is_path_below(item.destination)) {
     fields.fail("has a destination that does not stay below $SLURM_TMPDIR");
   }
-  if (const Status chooses = check_newest(item); !chooses)
-    fields.fail("cannot be staged: " + chooses.error().what);
-  if (const Status stored = check_storage(item); !stored)
-    fields.fail("cannot be staged: " + stored.error().what);
+  if (const auto conflict = key_conflict(item))
+    fields.fail("cannot be staged: " + conflict->error.what);
   TRY(fields.finish());
   return item;
 }
@@ -314,27 +312,51 @@ Status check_early(const OutputItem& item) {
   return {};
 }
 
-Status check_newest(const DatasetItem& item) {
-  if (item.newest == 0) return {};
-  if (item.shared)
-    return Error{
-        EINVAL,
+std::optional<KeyConflict> key_conflict(const DatasetItem& item) {
+  const auto conflict = [](const char* key, std::string why) {
+    return KeyConflict{key, Error{EINVAL, std::move(why)}};
+  };
+  const bool is_file = !is_glob(item.source);
+  if (item.storage != Storage::disk && item.shared)
+    return conflict("in",
+                    "in=memory and shared exclude each other: what is shared stays on the node for "
+                    "further jobs, and the memory is this job's alone; remove one of the two");
+  if (item.newest != 0 && item.shared)
+    return conflict(
+        "newest",
         "newest= and shared exclude each other: what is newest can differ from job to job, "
-        "and what is shared stays the same; remove one of the two"};
-  if (!is_glob(item.source) && !archive_suffix(item.source).empty())
-    return Error{
-        EINVAL, "newest= chooses among the entries of a directory or the matches of a glob, and '" +
-                    item.source +
-                    "' is named like an archive; name the directory that holds it (write a "
-                    "directory of that name with '/' at its end), or remove newest="};
+        "and what is shared stays the same; remove one of the two");
+  if (item.newest != 0 && is_file && !archive_suffix(item.source).empty())
+    return conflict("newest",
+                    "newest= chooses among the entries of a directory or the matches of a glob, "
+                    "and '" +
+                        item.source +
+                        "' is named like an archive; name the directory that holds it (write a "
+                        "directory of that name with '/' at its end), or remove newest=");
+  if (item.nested != 0 && item.extract == Extract::no)
+    return conflict("nested",
+                    "nested and extract=no exclude each other: nested extracts what is in the "
+                    "archive, and extract=no copies it; remove one of the two");
+  if (item.join && is_file)
+    return conflict("join",
+                    "join reads the matches of a glob as the parts of one file; write '*' for what "
+                    "varies in their names, such as data.tar.part*");
+  if (item.join && item.newest != 0)
+    return conflict("join",
+                    "join and newest= exclude each other: a file needs all of its parts; remove "
+                    "one of the two");
+  if (item.join && item.merge != Merge::none)
+    return conflict("join",
+                    "join and merge exclude each other: join reads the matches as one file, and "
+                    "merge makes one tree of several; remove one of the two");
+  if (item.merge != Merge::none && item.destination.empty())
+    return conflict("merge",
+                    "merge makes one tree, which needs a name: --stage-dataset=SOURCE:DEST,merge");
+  if (item.writable && !item.shared)
+    return conflict("writable",
+                    "writable is for shared data: what is staged for this job alone can be "
+                    "written in any case; remove it, or add shared");
   return {};
-}
-
-Status check_storage(const DatasetItem& item) {
-  if (item.storage == Storage::disk || !item.shared) return {};
-  return Error{EINVAL,
-               "in=memory and shared exclude each other: what is shared stays on the node for "
-               "further jobs, and the memory is this job's alone; remove one of the two"};
 }
 
 std::string encode_request(const StageRequest& request) {

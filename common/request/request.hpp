@@ -37,11 +37,12 @@ namespace nodestage {
 // `when` depends on is not known yet, and an archive is written once.
 Status check_early(const OutputItem& item);
 
-// Whether newest= can choose anything of this dataset, as far as its options show.
-Status check_newest(const DatasetItem& item);
-
-// Whether it can be where in= puts it, as far as its options show.
-Status check_storage(const DatasetItem& item);
+// The key of a dataset that cannot be used with its source or with another key of it, and why not.
+struct KeyConflict {
+  const char* key;
+  Error error;
+};
+std::optional<KeyConflict> key_conflict(const DatasetItem& item);
 
 struct StageRequest {
   std::vector<DatasetItem> datasets;

@@ -61,7 +61,7 @@ template <typename Item>
 std::string manual_line(const OptionKey<Item>& row) {
   std::string line = std::string(".It Cm ") + row.name;
   if (is_flag(row)) return line;
-  line += " Ns = Ns";
+  line += row.bare.empty() ? " Ns = Ns" : " Ns Op = Ns";
   const auto words = words_of(row, true);
   for (const auto& word : words) line += (&word == &words.front() ? " Cm " : " | ") + word;
   return words.empty() ? line + " Ar" : line;
@@ -75,8 +75,8 @@ void check_manual() {
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with(".It Cm ") || std::isalpha(static_cast<unsigned char>(line[7])) == 0)
       continue;
-    const std::size_t value = line.find(" Ns = Ns Ar ");
-    listed.insert(value == std::string::npos ? line : line.substr(0, value + 11));
+    const std::size_t value = line.find(" = Ns Ar ");
+    listed.insert(value == std::string::npos ? line : line.substr(0, value + 8));
   }
   std::set<std::string> known;
   for (const auto& row : Option<Item>::keys) known.insert(manual_line(row));
@@ -93,8 +93,8 @@ void check_cheat_sheet(const std::string& item) {
   for (const auto& row : Option<Item>::keys) {
     const std::string name = std::string("`") + row.name;
     const auto words = words_of(row, false);
-    for (const auto& word : words) known.insert(name + "=" + word + "`");
-    if (words.empty()) known.insert(name + (is_flag(row) ? "`" : "=`"));
+    for (const auto& word : words) known.insert(name + (word == row.bare ? "`" : "=" + word + "`"));
+    if (words.empty()) known.insert(name + (is_flag(row) || !row.bare.empty() ? "`" : "=`"));
   }
   CHECK(listed == known);
 }
@@ -121,7 +121,7 @@ TEST_CASE("golden messages: the keys that an option knows") {
       "  --stage-dataset=/a,stirp=1\n"
       "                     ^~~~~~~\n"
       "keys: extract=, strip=, newest=, include=, exclude=, name=, optional, async, shared, eof=, "
-      "links=, limit_files=, in=; more: man 7 nodestage");
+      "links=, limit_files=, in=, nested, merge, join, writable; more: man 7 nodestage");
   CHECK(what(parse_output_option("r:/t,zzzzzz", k_key_place)) ==
         "--stage-out: unknown key 'zzzzzz'; write \\, for a comma inside a path\n"
         "  --stage-out=r:/t,zzzzzz\n"

@@ -43,7 +43,7 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
   if (is_group && item.destination.empty())
     key.refuse("several files are kept only below one destination: --stage-dataset=SOURCE:DEST");
   for (const auto& row : Option<DatasetItem>::keys)
-    if (row.tree == TreeEffect::changes)
+    if (row.tree == TreeEffect::changes && is_given(item, row))
       with_value(item, row, [&](const auto& value) { key.add(row.name, value); });
   return key;
 }
