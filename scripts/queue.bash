@@ -6,7 +6,7 @@
 
 # The items of a lane that run at a time. Suites wait most of the time; the work of the other lanes goes on meanwhile, and a
 # build that others need before work that nothing waits for.
-declare -A k_lanes=([suite]=$(($(nproc) + 2)) [build]=1 [work]=$(nproc) [package]=1)
+declare -A k_lanes=([suite]=$(($(nproc) + 2)) [build]=1 [work]=$(($(nproc) + 1)) [package]=1)
 declare -A k_nice=([suite]=0 [build]=5 [work]=10 [package]=10)
 
 # Of each item: its lane, the part of the tests that it is, its name, the names of the items that it needs, its command, and

@@ -179,12 +179,16 @@ TEST_CASE("each key of a dataset is in its JSON, or refused with the cause") {
   for (const auto& row : Option<DatasetItem>::keys) {
     CAPTURE(row.name);
     StageRequest request;
-    request.datasets.push_back({"/p/run", "d"});
-    set_other(request.datasets.back(), row);
-    CHECK(must(decode_request(encode_request(request))) == request);
-    request.datasets.back().shared = true;
-    const auto shared = decode_request(encode_request(request));
-    CHECK(static_cast<bool>(shared) == (row.tree != TreeEffect::unshared));
+    request.datasets.push_back({"/p/run*", "d"});
+    DatasetItem& item = request.datasets.back();
+    set_other(item, row);
+    for (const bool shared : {false, true}) {
+      item.shared = shared;
+      const auto read = decode_request(encode_request(request));
+      CHECK(static_cast<bool>(read) == !key_conflict(item));
+      if (read) CHECK(*read == request);
+    }
+    CHECK(!key_conflict(item) == (row.tree != TreeEffect::unshared));
   }
 }
 
