@@ -12,7 +12,7 @@ k_build_packages=(
 # An older zip does not write symbolic links to an archive in a pipe.
 k_cluster_packages=(
   slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge iproute2 nftables util-linux util-linux-extra procps psmisc bats
-  tar 'zip>=3.0-13+deb12u1' unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
+  e2fsprogs tar 'zip>=3.0-13+deb12u1' unzip p7zip-full bzip2 xz-utils zstd lz4 attr acl
 )
 k_test_packages=(
   git libarchive-tools 7zip isal rsync libfuse3-dev bindfs fuse3 strace shellcheck python3 gcc binutils bsdutils libcap2-bin mandoc groff-base bc

@@ -68,6 +68,7 @@ Status check_shared(const StageRequest& request) {
                                "' is a glob without a destination: each match would go to a name "
                                "of its own, and only one can be shared; give it a destination: "
                                "--stage-dataset=SOURCE:DEST,shared"};
+    if (item.writable) continue;
     for (const OutputItem& output : request.outputs)
       TRY(check_output(output, item.source, destination_of(item)));
   }

@@ -248,6 +248,7 @@ inline constexpr std::uint32_t k_item_unsettled =
     512;  // push: some of it is left for the next time
 // An output that failed by what its user can mend: permissions, quotas, names.
 inline constexpr std::uint32_t k_item_users = 1024;
+inline constexpr std::uint32_t k_item_spread = 2048;  // the shared tree is at kept_place()
 inline constexpr std::size_t k_environment_offset = 4096;
 inline constexpr std::size_t k_max_environment_bytes = 64 * 1024;
 inline constexpr std::size_t k_items_offset = k_environment_offset + k_max_environment_bytes;

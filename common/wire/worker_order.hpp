@@ -128,6 +128,15 @@ struct RelayRules {
 //     <name>               the tree or the file, the user's, without write bits (a directory: 0500)
 //   <uid>.<random>.record  root's, 0600; says the key; an entry without it does not count
 
+// With the key `writable`, the job has directories of its own at the destination, with links to the
+// files below kept_place(), which lies in the job directory and is what the daemon moves.
+
+inline constexpr std::string_view k_kept_prefix = ".nodestage-shared/";
+
+inline std::string kept_place(const std::string& destination) {
+  return std::string(k_kept_prefix) + destination;
+}
+
 inline constexpr std::size_t k_share_key_bytes = 32;  // lowercase hexadecimal digits
 
 enum class ShareRole {

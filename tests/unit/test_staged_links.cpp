@@ -244,3 +244,34 @@ TEST_CASE("of held results, nothing goes where a directory hides what links lead
   CHECK(fs::exists(job.directory / "data/a"));
   fs::permissions(job.directory / "results", fs::perms(0700));
 }
+
+TEST_CASE("of a dataset with writable, an output is what the job has added or replaced") {
+  for (const std::string source : {"ds", "ds/*", "all"}) {
+    for (const std::string target : {"o/", "o.tar"}) {
+      CAPTURE(source);
+      CAPTURE(target);
+      StageOutJob job;
+      DatasetItem item{"/p/ds", source == "all" ? "all/ds" : "ds"};
+      item.shared = item.writable = true;
+      job.request.datasets.push_back(item);
+      const fs::path kept = job.directory / kept_place(item.destination);
+      write_files(kept, {{"old", "kept"}, {"moved", "kept"}, {"replaced", "kept"}});
+      for (const char* name : {"old", "moved", "replaced"})
+        link_in(job, item.destination + "/" + name, kept_place(item.destination) + "/" + name);
+      end_staging(job);
+      const fs::path ds = job.directory / item.destination;
+      fs::rename(ds / "moved", ds / "else");
+      fs::remove(ds / "replaced");
+      write_files(ds, {{"replaced", "mine"}, {"sub/new", "n"}});
+      job.deliver(source, target);
+      fs::path out = unpacked(job, target);
+      if (fs::exists(out / "all")) out /= "all";
+      if (fs::exists(out / "ds")) out /= "ds";
+      CHECK(names_in(out) == Names{"else", "replaced", "sub"});
+      check_files(out, {{"replaced", "mine"}, {"sub/new", "n"}});
+      CHECK(fs::read_symlink(out / "else") == kept / "moved");
+      CHECK(job.note().find("1 link leads to what was staged, which is not copied back") !=
+            std::string::npos);
+    }
+  }
+}

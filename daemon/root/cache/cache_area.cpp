@@ -269,7 +269,9 @@ Status CacheArea::exchange(const CacheEntry& entry, int job_fd,
   const std::size_t slash = destination.rfind('/');
   const std::string parent = slash == std::string::npos ? "." : destination.substr(0, slash);
   const std::string last = slash == std::string::npos ? destination : destination.substr(slash + 1);
-  if (!is_path_below(destination) || last != entry.tree)
+  const bool is_aside = destination.starts_with(k_kept_prefix);
+  const auto claimed = std::string_view(destination).substr(is_aside ? k_kept_prefix.size() : 0);
+  if (!is_path_below(claimed) || last != entry.tree)
     return Error{EPERM, "its destination is not valid"};
   TRY_ASSIGN(const Fd from,
              open_beneath(job_fd, parent, k_directory, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV));

@@ -16,10 +16,12 @@ constexpr std::uint64_t k_longest_pause_ms = 24ULL * 3600 * 1000;
 
 bool is_done(const ItemRecord& item) { return state_of(item) == ItemState::done; }
 
-// The destination that the worker claims, below the job directory; "" if it is elsewhere.
+// Where the tree is that the worker claims, below the job directory; "" if it is elsewhere.
 std::string destination_in(const ItemRecord& item, const std::string& directory) {
   const std::string path = field_text(item.destination);
-  return path.starts_with(directory + "/") ? path.substr(directory.size() + 1) : std::string();
+  if (!path.starts_with(directory + "/")) return {};
+  const std::string destination = path.substr(directory.size() + 1);
+  return (item.flags & k_item_spread) != 0 ? kept_place(destination) : destination;
 }
 
 }  // namespace

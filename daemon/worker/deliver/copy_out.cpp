@@ -85,7 +85,8 @@ CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope 
   remove_leftovers(target_.get(), names_);
 }
 
-Status CopyOut::contents(Fd directory, const struct stat& info) {
+Status CopyOut::contents(Fd directory, const struct stat& info, const std::string& origin) {
+  left_out_ = {&scope_.leaves_out, origin};
   TRY_ASSIGN(Fd target, duplicate(target_.get()));
   Descent at{DirStack(std::move(target)), is_changed_};
   const bool is_ours = begin_target(info);

@@ -120,11 +120,12 @@ class CopyOut {
   // Owns `target`, the directory into which everything is copied; O_PATH is enough.
   CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope scope = {});
 
-  // Copies the contents of a directory, which looks as `info`, into the target.
-  Status contents(Fd directory, const struct stat& info);
+  // Copies the contents of a directory, which looks as `info`, into the target. `origin` is before
+  // their paths in those of scope.leaves_out: "" or "a/b/".
+  Status contents(Fd directory, const struct stat& info, const std::string& origin = "");
 
   // Copies one entry of any kind into the target, as `name`. A link is followed only by
-  // scope.links. `origin` is before the name in the paths of scope.leaves_out: "" or "a/b/".
+  // scope.links. `origin` is as for contents().
   Status entry(const SourceEntry& source, const std::string& name, const std::string& origin = "");
 
   // Brings everything written so far to stable storage. A fault says what was lost.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/os/file.hpp"
+#include "common/wire/worker_order.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/out_links.hpp"
 
@@ -106,6 +107,7 @@ Result<LinkFate> OutputLinks::look(const SourceEntry& link, const std::string& t
 Result<LinkFate> OutputLinks::absolute(const std::string& text, const std::string& target) const {
   const auto below = tree_.below(text);
   if (!below) return LinkFate{};
+  if (below->starts_with(k_kept_prefix)) return LinkFate{LinkFate::Action::staged};
   TRY_ASSIGN(ResolvedPath place, find({*below, LastLink::keep}));
   return of_place(std::move(place), target);
 }

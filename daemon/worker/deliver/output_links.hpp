@@ -111,7 +111,7 @@ struct LinkFate {
     other_text,  // a link with `text`
     instead,     // what is at `place` is delivered under the link's name
     loop,        // as it is: what is at `place` contains the output
-    staged,      // as it is: what is at `place` is too much of what was staged
+    staged,  // as it is: what it leads to is kept for other jobs, or too much of what was staged
   };
   Action action = Action::as_it_is;
   std::string text = {};

@@ -69,8 +69,12 @@ class Pack {
   // source.
   Status leave_out_file(int fd);
 
-  // From here on, entries that are no results are left out, and so are directories.
-  void leave_out(LeavesOut leaves_out) { leaves_out_ = std::move(leaves_out); }
+  // From here on, entries that are no results are left out, and so are directories. `origin` is
+  // before the paths of contents() in those of leaves_out: "" or "a/b/".
+  void leave_out(LeavesOut leaves_out, const std::string& origin = "") {
+    leaves_out_ = std::move(leaves_out);
+    left_out_ = {&leaves_out_, origin};
+  }
 
   // Adds the contents of a directory, each named `prefix` + its path in the directory.
   Status contents(Fd directory, const std::string& prefix);

@@ -141,7 +141,7 @@ class Delivery {
     if (::fstat(directory->get(), &info) != 0) return system_error("cannot look at the source");
     TRY_ASSIGN(Fd into, make_directories(target_.directory, mode_while_filled(info)));
     CopyOut copy(std::move(into), names(), report_, scope_);
-    return synced(copy, copy.contents(std::move(*directory), info));
+    return synced(copy, copy.contents(std::move(*directory), info, origin_));
   }
 
   // Ends a copy that came to `copied`.
@@ -174,6 +174,7 @@ class Delivery {
       return std::optional<Fd>();
     if (!directory) return directory.error();
     links_.add(place->path, "");
+    origin_ = place->path + "/";
     return std::optional(std::move(*directory));
   }
 
@@ -240,6 +241,7 @@ class Delivery {
   Status pack_sources(Pack& archive) {
     if (source_.kind == Kind::directory) {
       TRY_ASSIGN(auto directory, contents());
+      archive.leave_out(scope_.leaves_out, origin_);
       return archive.contents(std::move(*directory), "");
     }
     return each(base_names(),
@@ -254,6 +256,7 @@ class Delivery {
   const OutputTarget& target_;
   CopyScope scope_;
   OutputReport& report_;
+  std::string origin_;  // of contents()
 };
 
 void count_delivery(const EarlierDelivery& earlier, OutputReport& report) {

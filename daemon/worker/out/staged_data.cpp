@@ -113,11 +113,15 @@ StagedData::StagedData(const StageRequest& request, const DeliveryOrder& order, 
 }
 
 void StagedData::add(const DatasetItem& item, std::uint64_t until, bool is_early) {
+  const bool is_link = item.shared && !item.writable;
   if (!item.destination.empty()) {
-    places_.push_back({normal(item.destination), false, until, item.shared, is_early});
+    Place place{normal(item.destination), false, until, is_link, is_early};
+    place.is_spread = item.writable;
+    places_.push_back(std::move(place));
     return;
   }
-  Place place{"", is_glob(item.source), until, item.shared, is_early};
+  Place place{"", is_glob(item.source), until, is_link, is_early};
+  place.is_spread = item.writable;
   // The job may have put names of its own there before all matches were in place.
   if (place.is_glob && is_early) place.ended = std::exchange(place.until, 0);
   for (const std::string& source : sources_of(item.source)) add_names(source, item.extract, place);
@@ -224,11 +228,19 @@ bool StagedData::is_named(const std::vector<std::string>& globs, const std::stri
 
 OutputSource StagedData::results_of(const JobTree& job, const std::string& source,
                                     OutputSource found) const {
-  if (found.kind != OutputSource::Kind::matches) return found;
+  const bool is_glob = found.kind == OutputSource::Kind::matches;
+  const auto is_spread = [this](const std::string& path) {
+    const std::string whole = normal(path);
+    return std::any_of(places_.begin(), places_.end(), [&whole](const Place& place) {
+      return place.is_spread &&
+             (is_at_or_below(whole, place.name) || is_at_or_below(place.name, whole));
+    });
+  };
+  if (!is_glob && std::none_of(found.paths.begin(), found.paths.end(), is_spread)) return found;
   const auto globs = brace_texts(source);
   std::vector<std::string> paths;
   for (std::string& path : found.paths) {
-    if (!meets(path) || (globs && is_named(*globs, path))) {
+    if (!meets(path) || (globs && is_named(*globs, path) && !is_spread(path))) {
       paths.push_back(std::move(path));
     } else if (is_all_unchanged(job, path, IfUnknown::changed)) {
       found.unchanged.push_back(std::move(path));

@@ -49,6 +49,7 @@ class StagedData {
 
   // The results among what `source` of --stage-out has found: of the matches of a glob, those that
   // are not all unchanged. What the glob names itself ("data/*" of the dataset "data") is a result.
+  // Of a dataset with `writable`, what the job has added or replaced is.
   [[nodiscard]] OutputSource results_of(const JobTree& job, const std::string& source,
                                         OutputSource found) const;
 
@@ -59,6 +60,7 @@ class StagedData {
     std::uint64_t until = 0;  // wall_ns() when it was complete; 0: not known
     bool is_link = false;     // a link at its name leads to what is kept for several jobs
     bool is_early = false;    // the job may have run before it was complete
+    bool is_spread = false;   // links of it lead to what is kept for several jobs
     std::uint64_t ended = 0;  // of one in which the job may have been first: when it was complete
     // Returns whether it matches every name.
     [[nodiscard]] bool is_any() const {

@@ -88,7 +88,10 @@ Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext&
                  item.async      ? Patience::async
                  : item.optional ? Patience::optional
                                  : Patience::needed,
-                 item.shared ? ItemSharing::Asked::yes : ItemSharing::Asked::no, index, context),
+                 item.writable ? ItemSharing::Asked::writable
+                 : item.shared ? ItemSharing::Asked::yes
+                               : ItemSharing::Asked::no,
+                 index, context),
       item_(item),
       wanted_(item) {
   if (item.limit_files != 0) meter_.most_files = item.limit_files;
@@ -264,7 +267,7 @@ void Dataset::mark_source(const Piece& piece, const std::string& source) {
 Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
                       const std::string& name) {
   progress_.set_kind(piece.kind());
-  const auto writes = !sharing_.is_asked()         ? Piece::Writes::kept
+  const auto writes = !sharing_.is_read_only()     ? Piece::Writes::kept
                       : context_.order.for_readers ? Piece::Writes::taken_for_all
                                                    : Piece::Writes::taken;
   if (before_ && !piece.is_directory()) add_source(*before_, source, piece.source_fd());

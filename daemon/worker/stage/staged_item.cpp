@@ -88,7 +88,9 @@ void ItemProgress::fill(ItemRecord& record, Clock::time_point read_to, std::size
 
 namespace {
 
-constexpr const char* k_read_only = "; it is read-only";  // so that EACCES is no riddle
+// So that EACCES is no riddle.
+constexpr const char* k_read_only = "; it is read-only";
+constexpr const char* k_spread = "; its files are read-only, and its directories are the job's own";
 
 }  // namespace
 
@@ -102,7 +104,7 @@ const SharedItem* decided_for(const StageOrder& order, std::size_t item) {
 ItemSharing::ItemSharing(Asked asked, std::size_t item, const StageOrder& order)
     : order_(order),
       asked_(asked),
-      decided_(asked == Asked::yes ? decided_for(order, item) : nullptr) {}
+      decided_(asked != Asked::no ? decided_for(order, item) : nullptr) {}
 
 ShareRules ItemSharing::rules(unsigned umask, const std::atomic<bool>& stop) const {
   return {order_, umask, way_of(decided_->key), &stop};
@@ -143,21 +145,22 @@ bool ItemSharing::was_staged_for_it() const { return is_link() && decided_->elap
 std::string ItemSharing::note() const {
   const Lock lock(mutex_);
   if (!is_asked()) return {};
+  const std::string access = is_spread() ? k_spread : is_read_only() ? k_read_only : "";
   if (decided_ == nullptr)
-    return std::string("not shared: its turn to be looked at did not come in time") + k_read_only;
+    return "not shared: its turn to be looked at did not come in time" + access;
   const std::string& note = decided_->note;
   switch (decided_->role) {
     case ShareRole::own:
-      return note.empty() ? "" : "not shared: " + note + k_read_only;
+      return note.empty() ? "" : "not shared: " + note + access;
     case ShareRole::lead:
       return (is_whole_ ? "shared: kept on this node for your further jobs" +
                               (note.empty() ? "" : ", " + note)
                         : "not shared: " + unkept_) +
-             k_read_only;
+             access;
     case ShareRole::link:
       if (!is_linked_) return {};
-      if (was_staged_for_it()) return "shared: " + note + k_read_only;
-      return "shared, already here" + (note.empty() ? "" : " (" + note + ")") + k_read_only;
+      if (was_staged_for_it()) return "shared: " + note + access;
+      return "shared, already here" + (note.empty() ? "" : " (" + note + ")") + access;
   }
   return {};
 }
@@ -219,18 +222,24 @@ Status StagedItem::run() {
   return {};
 }
 
+std::string StagedItem::tree_of(const std::string& destination) const {
+  return sharing_.is_spread() ? kept_place(destination) : destination;
+}
+
 Result<bool> StagedItem::keep_placed(const std::string& destination) {
-  if (!context_.workspace.is_placed(destination)) return false;
-  if (sharing_.is_asked()) TRY(protect(destination));
+  if (!context_.workspace.is_placed(tree_of(destination))) return false;
+  if (sharing_.is_read_only()) TRY(protect(tree_of(destination)));
   TRY(show(destination));
+  TRY(spread(destination));
   progress_.add_note("already in place");
   return true;
 }
 
 Status StagedItem::place(int from_fd, const char* name, const std::string& destination) {
-  TRY(context_.workspace.place(from_fd, name, destination));
+  TRY(context_.workspace.place(from_fd, name, tree_of(destination)));
   TRY(show(destination));
-  return sharing_.is_asked() ? protect(destination) : Status();
+  if (sharing_.is_read_only()) TRY(protect(tree_of(destination)));
+  return spread(destination);
 }
 
 Status StagedItem::protect(const std::string& destination) {
@@ -249,9 +258,21 @@ Status StagedItem::show(const std::string& destination) {
 Status StagedItem::link() {
   const std::string destination = progress_.destination();
   TRY_ASSIGN(const bool is_there, keep_placed(destination));
-  if (!is_there) TRY(context_.workspace.link(sharing_.path(), destination));
-  if (context_.workspace.is_link_to(destination, sharing_.path())) sharing_.set_linked();
-  return {};
+  const std::string tree = tree_of(destination);
+  if (!is_there) TRY(context_.workspace.link(sharing_.path(), tree));
+  if (context_.workspace.is_link_to(tree, sharing_.path())) sharing_.set_linked();
+  return spread(destination);
+}
+
+// Its own directories, with links by way of the tree's place in the job directory: that is a link
+// into the cache, once the tree is kept.
+Status StagedItem::spread(const std::string& destination) {
+  if (!sharing_.is_spread() || context_.workspace.is_placed(destination)) return {};
+  const std::string tree = tree_of(destination);
+  TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
+  TRY_ASSIGN(Fd from, open_at(context_.dir_fd, tree, O_PATH));
+  TRY(link_tree(std::move(from), context_.directory + "/" + tree, item_fd.get(), "spread", space_));
+  return context_.workspace.place(item_fd.get(), "spread", destination);
 }
 
 void StagedItem::end(const Status& status) {
@@ -276,7 +297,8 @@ bool StagedItem::is_needed() const {
 std::optional<StagedItem::Variable> StagedItem::variable() const {
   if (progress_.destination().empty() || progress_.state() == ItemState::failed)
     return std::nullopt;
-  const bool is_in_cache = sharing_.is_linked() || (sharing_.is_whole() && !is_async());
+  const bool is_in_cache =
+      !sharing_.is_spread() && (sharing_.is_linked() || (sharing_.is_whole() && !is_async()));
   if (is_in_cache) return Variable{variable_name(), sharing_.path()};
   return Variable{variable_name(), path_in(context_.directory)};
 }
@@ -311,7 +333,8 @@ ItemRecord StagedItem::record() const {
 
 std::uint32_t StagedItem::flags() const {
   return (is_async() ? k_item_async : 0) | (is_needed() || is_async() ? 0 : k_item_optional) |
-         kind_flag() | (sharing_.is_asked() ? k_item_shared : 0);
+         kind_flag() | (sharing_.is_asked() ? k_item_shared : 0) |
+         (sharing_.is_spread() ? k_item_spread : 0);
 }
 
 void StagedItem::fill_amounts(ItemRecord& record) const {

@@ -76,11 +76,17 @@ const SharedItem* decided_for(const StageOrder& order, std::size_t item);
 // become of that (common/wire/worker_order.hpp). For any thread.
 class ItemSharing {
  public:
-  enum class Asked { no, yes };  // the key `shared`
+  enum class Asked { no, yes, writable };  // the keys `shared` and `writable`
 
   ItemSharing(Asked asked, std::size_t item, const StageOrder& order);  // borrows the order
 
-  [[nodiscard]] bool is_asked() const { return asked_ == Asked::yes; }
+  [[nodiscard]] bool is_asked() const { return asked_ != Asked::no; }
+  // The job has directories of its own, with links to what is kept.
+  [[nodiscard]] bool is_spread() const {
+    return asked_ == Asked::writable && role() != ShareRole::own;
+  }
+  // What is staged gets no write bits.
+  [[nodiscard]] bool is_read_only() const { return asked_ == Asked::yes || is_spread(); }
   [[nodiscard]] ShareRole role() const { return decided_ ? decided_->role : ShareRole::own; }
   [[nodiscard]] bool is_link() const { return role() == ShareRole::link; }
   [[nodiscard]] bool is_lead() const { return role() == ShareRole::lead; }
@@ -136,8 +142,8 @@ struct StageContext {
   Workspace* links = nullptr;
 };
 
-// An item with `shared` gets no write bits, whatever its ShareRole. One that is only linked is
-// neither opened nor weighed.
+// An item with `shared` gets no write bits, whatever its ShareRole, unless it is `writable` and the
+// job's own. One that is only linked is neither opened nor weighed.
 //
 // Not movable. One thread at a time calls plan(), then weigh(), then run(). The rest is for any
 // thread.
@@ -243,6 +249,9 @@ class StagedItem {
 
  private:
   Status link();
+  Status spread(const std::string& destination);
+  // Where the tree itself is, for a destination.
+  [[nodiscard]] std::string tree_of(const std::string& destination) const;
   Status show(const std::string& destination);
   void fill_amounts(ItemRecord& record) const;
   [[nodiscard]] std::uint32_t flags() const;

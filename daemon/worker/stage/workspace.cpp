@@ -91,7 +91,7 @@ Status Workspace::read_ledger(int top_fd) {
 
 Result<Fd> Workspace::make_item(std::size_t item) {
   const std::string name = std::to_string(item);
-  if (::mkdirat(items_.get(), name.c_str(), 0700) != 0)
+  if (::mkdirat(items_.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
     return place_fault(k_partial_directory, errno);
   return open_directory_at(items_.get(), name);
 }
@@ -208,6 +208,64 @@ Status Workspace::protect(const std::string& destination, WriteBits bits) const 
                                                        : info.st_mode & 0500;
   const Status changed = change_mode(placed->get(), mode);
   return changed ? Status() : Status(place_fault(destination, changed.error().code));
+}
+
+namespace {
+
+// The directory that grows into the tree of links.
+class LinkedTree {
+ public:
+  LinkedTree(Fd top, std::string path, Space& space)
+      : dirs_(std::move(top)), path_(std::move(path)), space_(space) {}
+
+  Status add(const TreeWalk& walk, const WalkStep& step) {
+    if (step.kind == WalkStep::Kind::fault)
+      return with_prefix(Error(step.fault), shown(walk.path(step)) + ": ");
+    if (step.kind == WalkStep::Kind::directory_end) {
+      TRY_ASSIGN(const Fd left, dirs_.pop());
+      return {};
+    }
+    TRY(space_.will_make());
+    if (step.kind == WalkStep::Kind::directory) return enter(step.name);
+    const std::string text = S_ISLNK(step.info.st_mode) ? link_text(step.dir_fd, step.name)
+                                                        : path_ + "/" + walk.path(step);
+    if (::symlinkat(text.c_str(), dirs_.top(), step.name.c_str()) == 0) return {};
+    return space_.explain(step.name, errno);
+  }
+
+ private:
+  Status enter(const std::string& name) {
+    if (::mkdirat(dirs_.top(), name.c_str(), 0777) != 0) return space_.explain(name, errno);
+    auto child = open_directory_at(dirs_.top(), name);
+    return child ? dirs_.push(std::move(*child)) : space_.explain(name, child.error().code);
+  }
+
+  DirStack dirs_;
+  const std::string path_;
+  Space& space_;
+};
+
+}  // namespace
+
+Status link_tree(Fd from, const std::string& path, int to_fd, const std::string& name,
+                 Space& space) {
+  struct stat info {};
+  if (::fstat(from.get(), &info) != 0) return place_fault(name, errno);
+  TRY(space.will_make());
+  if (!S_ISDIR(info.st_mode)) {
+    if (::symlinkat(path.c_str(), to_fd, name.c_str()) == 0) return {};
+    return space.explain(name, errno);
+  }
+  if (::mkdirat(to_fd, name.c_str(), 0777) != 0) return space.explain(name, errno);
+  auto top = open_directory_at(to_fd, name);
+  if (!top) return space.explain(name, top.error().code);
+  LinkedTree linked(std::move(*top), path, space);
+  TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(from), WalkFor::looking));
+  for (;;) {
+    TRY_ASSIGN(const auto step, walk.next());
+    if (!step) return {};
+    TRY(linked.add(walk, *step));
+  }
 }
 
 }  // namespace nodestage

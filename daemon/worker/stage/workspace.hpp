@@ -18,6 +18,7 @@
 
 #include "common/os/file.hpp"
 #include "common/result.hpp"
+#include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
 
@@ -30,7 +31,7 @@ class Workspace {
   // Opens it, and removes what an earlier worker left unfinished. Borrows job_fd.
   static Result<Workspace> open(int job_fd, Existing existing = Existing::stays);
 
-  // Creates the empty directory of an item.
+  // Creates the directory of an item, or opens it again.
   Result<Fd> make_item(std::size_t item);
   // Removes it and its contents. What cannot be removed is removed with the job directory.
   void remove_item(std::size_t item);
@@ -77,5 +78,11 @@ class Workspace {
   Claims claims_;
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
 };
+
+// Makes in to_fd, as `name`, the directories of the tree `from` (O_PATH), writable for the user as
+// its umask says, with a symbolic link to each of its files: that leads to the file's place below
+// `path`, where the tree is. Links of the tree keep their texts. Of a file, it is one link.
+Status link_tree(Fd from, const std::string& path, int to_fd, const std::string& name,
+                 Space& space);
 
 }  // namespace nodestage
