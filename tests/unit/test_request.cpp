@@ -297,7 +297,8 @@ TEST_CASE("options with merge and one destination become one item") {
         {"merge", "merge,shared", "one has no shared and the other has shared"},
         {"merge,name=X", "merge", "one has name=X and the other has no name="}}) {
     const std::string cause = fault({std::string("/p/a:d,") + one, std::string("/p/b:d,") + other});
-    CHECK_MESSAGE(has(cause, said), cause);
+    const bool has_said = has(cause, said);
+    CHECK_MESSAGE(has_said, cause);
   }
   CHECK(fault({"/p/a:d", "/p/b:d,merge"}) ==
         "'/p/a' and '/p/b' would both go to $SLURM_TMPDIR/d; if they are to become one tree, add "

@@ -222,6 +222,23 @@ TEST_CASE("merge: several options, of every kind, are one tree") {
   CHECK(has(run.what(), " × sources"));
 }
 
+TEST_CASE("merge: what newest= chooses of a glob is one tree") {
+  MergeRun run;
+  run.prepare("touch -d 2019-01-01 p1.tgz");
+  run.merge("p*.tgz").newest = 2;
+  REQUIRE(run.run() == 0);
+  CHECK(run.has_files("d/10/f d/2/f d/same"));
+  CHECK(has(run.note(), "the newest 2 of 3: "));
+}
+
+TEST_CASE("merge: newest= chooses in a directory as ever") {
+  MergeRun run;
+  run.prepare("touch -d 2019-01-01 c1/e");
+  run.merge("c1").newest = 1;
+  REQUIRE(run.run() == 0);
+  CHECK(run.has_files("own"));
+}
+
 TEST_CASE("merge: a single source is a tree, too") {
   MergeRun run;
   run.merge("x.csv");
