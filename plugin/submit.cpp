@@ -123,7 +123,8 @@ Status check_tasks(const StageRequest& request, const std::optional<std::string>
   if (!array || !array->empty() || !needs_step_names(request)) return {};
   const auto source = ask_apart(k_ask_patience, [&request] {
     for (const DatasetItem& item : request.datasets)
-      if (!item.optional && has_index(item.source)) return item.source;
+      if (std::string found = source_with_index(item); !item.optional && !found.empty())
+        return found;
     return std::string();
   });
   if (!source || source->empty()) return {};

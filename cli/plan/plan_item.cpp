@@ -181,6 +181,37 @@ Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted,
   return look_at_file(piece, threads, plan);
 }
 
+// Files and directories that become one tree: the numbers are added, and the rest is of the files.
+Status look_at_mixed(const std::vector<std::string>& sources, const Unpacking& wanted,
+                     unsigned threads, PlanItem& plan) {
+  std::vector<std::string> files;
+  std::vector<std::string> directories;
+  for (const std::string& source : sources) {
+    TRY_ASSIGN(const struct stat info, examine_source(source));
+    (S_ISDIR(info.st_mode) ? directories : files).push_back(source);
+  }
+  if (files.empty() || directories.empty()) return look_at(sources, wanted, threads, plan);
+  PlanItem others = plan;
+  TRY(look_at(files, wanted, threads, plan));
+  TRY(look_at(directories, wanted, threads, others));
+  plan.sources = sources.size();
+  plan.what = human_count(sources.size()) + " sources";
+  const auto add = [](Known& known, const Known& other) {
+    known = {known.value + other.value, std::min(known.surety, other.surety)};
+  };
+  add(plan.source_bytes, others.source_bytes);
+  add(plan.bytes, others.bytes);
+  add(plan.files, others.files);
+  plan.need = plan.need + others.need;
+  if (plan.seconds >= 0 && others.seconds >= 0) {
+    plan.seconds += others.seconds;
+    plan.time = about_seconds(plan.seconds) + ", for the files and the directories together";
+  }
+  plan.advice.insert(plan.advice.end(), others.advice.begin(), others.advice.end());
+  if (plan.fault.empty()) plan.fault = others.fault;
+  return {};
+}
+
 // In files there is nothing that include= and exclude= could still leave out.
 bool are_files(const NewestChoice& choice) {
   return std::all_of(choice.entries.begin(), choice.entries.end(),
@@ -202,7 +233,9 @@ Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
   for (const std::string& path : sources.paths) {
     if (item.shared) measure_walk(item, path, threads, plan);
   }
-  TRY(look_at(sources.paths, wanted, threads, plan));
+  TRY(look_at_mixed(sources.paths, wanted, threads, plan));
+  if (item.merge != Merge::none && sources.paths.size() > 1)
+    plan.advice.emplace_back("what several of them have counts each time here, and is there once");
   const bool is_filtered = !item.include.empty() || !item.exclude.empty();
   if (is_filtered && !(wanted.only != nullptr && are_files(*wanted.only)))
     plan.advice.emplace_back("the numbers are for the whole source, before include= and exclude=");
@@ -279,6 +312,19 @@ Status choose_of_tasks(const DatasetItem& item, const std::string& array,
   return unless_optional(item, missing_of_tasks(item, first_missing, plan), plan);
 }
 
+// Gives the further sources the names that they have in the first task.
+void name_further(DatasetItem& item, const std::string& array, PlanItem& plan) {
+  for (std::string& source : item.also) {
+    if (!has_patterns(source)) continue;
+    const auto names = names_before_start(source, array, WhichTasks::first_and_last);
+    if (!names)
+      plan.advice.push_back(shown(source) + ": its name is known when the job runs: it is not " +
+                            "looked at here");
+    source = names ? names->front() : "";
+  }
+  std::erase(item.also, "");
+}
+
 }  // namespace
 
 PlanItem plan_dataset(const DatasetItem& dataset, unsigned threads, const std::string& array,
@@ -296,6 +342,7 @@ PlanItem plan_dataset(const DatasetItem& dataset, unsigned threads, const std::s
     item.source = plan.tasks_largest;
     plan.has_source = !item.source.empty();
   }
+  name_further(item, array, plan);
   if (plan.has_source) {
     const Status largest = look_at(item, threads, plan);
     if (looked) looked = largest;

@@ -153,7 +153,7 @@ constexpr const char* k_no_task =
 
 Status name_sources(StageRequest& request, const NamedOrder& order) {
   Status named = expand_sources(request, strict_pattern_facts(order));
-  const auto is_by_task = [](const DatasetItem& item) { return has_index(item.source); };
+  const auto is_by_task = [](const DatasetItem& item) { return !source_with_index(item).empty(); };
   if (!named && named.error().code == ENODATA &&
       std::any_of(request.datasets.begin(), request.datasets.end(), is_by_task))
     named.error().advice = k_no_task;

@@ -1,12 +1,21 @@
 #include "common/request/destinations.hpp"
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "common/text/archive_names.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {
+
+constexpr const char* k_move =
+    "; give one of them another destination: --stage-dataset=SOURCE:DEST";
+constexpr const char* k_merge_or_move =
+    "; if they are to become one tree, add the key merge to both: "
+    "--stage-dataset=SOURCE:DEST,merge; else give one of them another destination: "
+    "--stage-dataset=SOURCE:DEST";
 
 bool inside(const std::string& outer, const std::string& inner) {
   return inner == outer || inner.starts_with(outer + "/");
@@ -30,6 +39,46 @@ Status check_output(const OutputItem& output, const std::string& source,
                           source + "' is shared at $SLURM_TMPDIR/" + destination +
                           ", and what is shared is read-only; write results elsewhere below "
                           "$SLURM_TMPDIR, or remove the key shared"};
+}
+
+// "strip=2", or "no strip=".
+std::string key_text(const DatasetItem& item, const OptionKey<DatasetItem>& row) {
+  const std::string name = row.name;
+  const auto no = "no " + name + (*row.value == '\0' || !row.bare.empty() ? "" : "=");
+  return std::visit(
+      FormCases{[&](const FlagForm<DatasetItem>& form) { return item.*form.member ? name : no; },
+                [&](const WordForm<DatasetItem>& form) {
+                  const unsigned value = form.get(item);
+                  return value == form.get(DatasetItem()) ? no
+                                                          : name + "=" + word_of(form.words, value);
+                },
+                [&](const NumberForm<DatasetItem>& form) {
+                  return item.*form.member == 0 ? no
+                                                : name + "=" + std::to_string(item.*form.member);
+                },
+                [&](const TextForm<DatasetItem>& form) {
+                  return (item.*form.member).empty() ? no : name + "=" + item.*form.member;
+                },
+                [&](const ListForm<DatasetItem>& form) {
+                  std::string text;
+                  for (const std::string& value : item.*form.member)
+                    text += (text.empty() ? "" : ",") + name + "=" + value;
+                  return text.empty() ? no : text;
+                }},
+      row.form);
+}
+
+Status check_keys_equal(const DatasetItem& first, const DatasetItem& item) {
+  for (const auto& row : Option<DatasetItem>::keys) {
+    const std::string one = key_text(first, row);
+    const std::string other = key_text(item, row);
+    if (one == other) continue;
+    return Error{EINVAL, "'" + first.source + "' and '" + item.source +
+                             "' become one tree at $SLURM_TMPDIR/" + item.destination +
+                             " (merge), but one has " + one + " and the other has " + other +
+                             "; give both the same keys, or another destination"};
+  }
+  return {};
 }
 
 // The memory is free again when the job ends: what cannot be delivered then could not be kept.
@@ -57,6 +106,24 @@ std::string destination_of(const DatasetItem& item) {
   return item.destination.empty() ? default_name(item.source, item.extract) : item.destination;
 }
 
+Status add_or_merge(StageRequest& request, DatasetItem item) {
+  const auto first =
+      std::find_if(request.datasets.begin(), request.datasets.end(), [&item](const auto& one) {
+        return one.merge != Merge::none && one.destination == item.destination;
+      });
+  if (item.merge == Merge::none || first == request.datasets.end()) {
+    request.datasets.push_back(std::move(item));
+    return {};
+  }
+  TRY(check_keys_equal(*first, item));
+  if (item.newest != 0)
+    return Error{EINVAL, "newest= chooses among the matches of one glob, and '" + first->source +
+                             "' and '" + item.source +
+                             "' are two options; name both in one, with braces: {a,b}/*.tar"};
+  first->also.push_back(std::move(item.source));
+  return {};
+}
+
 Status check_shared(const StageRequest& request) {
   for (const DatasetItem& item : request.datasets) {
     if (item.storage == Storage::memory) {
@@ -79,8 +146,9 @@ Status check_shared(const StageRequest& request) {
 }
 
 Status check_together(const StageRequest& request) {
-  if (request.datasets.size() + (request.venv ? 1 : 0) > k_max_request_items ||
-      request.outputs.size() > k_max_request_items) {
+  std::size_t sources = request.venv ? 1 : 0;
+  for (const DatasetItem& item : request.datasets) sources += 1 + item.also.size();
+  if (sources > k_max_request_items || request.outputs.size() > k_max_request_items) {
     return Error{E2BIG, "more than " + std::to_string(k_max_request_items) + " of one option"};
   }
   std::set<std::string> names;
@@ -94,11 +162,10 @@ Status check_together(const StageRequest& request) {
                              (other.destination.empty() && is_glob(other.source));
       const std::string taken = destination_of(other);
       if (open_glob || (!inside(taken, destination) && !inside(destination, taken))) continue;
-      return Error{EEXIST,
-                   "'" + other.source + "' and '" + item.source +
-                       "' would both go to $SLURM_TMPDIR/" +
-                       (destination.size() < taken.size() ? destination : taken) +
-                       "; give one of them another destination: --stage-dataset=SOURCE:DEST"};
+      return Error{EEXIST, "'" + other.source + "' and '" + item.source +
+                               "' would both go to $SLURM_TMPDIR/" +
+                               (destination.size() < taken.size() ? destination : taken) +
+                               (destination == taken ? k_merge_or_move : k_move)};
     }
     if (request.venv) TRY(check_beside_venv(item, *request.venv));
     const std::string name = item.name.empty() ? variable_name(destination) : item.name;

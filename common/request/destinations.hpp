@@ -16,6 +16,10 @@ std::string default_name(std::string_view source, Extract extract);
 // Returns the item's destination, or the default one, below the job directory.
 std::string destination_of(const DatasetItem& item);
 
+// Adds the item to a request. If an item of the same destination is there and both have the key
+// merge, its sources become further ones of that item; a fault if another key differs.
+Status add_or_merge(StageRequest& request, DatasetItem item);
+
 // Refuses what can never be shared or delivered: a shared glob without a destination, and an output
 // at or below the destination of a shared item, which is read-only, or of one in memory, which is
 // not kept.

@@ -174,6 +174,13 @@ struct DatasetItem {
   bool operator==(const DatasetItem&) const = default;
 };
 
+// In the order of the options.
+inline std::vector<std::string> all_sources(const DatasetItem& item) {
+  std::vector<std::string> sources = item.also;
+  sources.insert(sources.begin(), item.source);
+  return sources;
+}
+
 template <>
 struct Option<DatasetItem> {
   using Item = DatasetItem;

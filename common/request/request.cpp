@@ -68,6 +68,7 @@ void put_keys(Json& object, const Item& item) {
 
 Json from_dataset(const DatasetItem& item) {
   Json object{{"source", from_text(item.source)}};
+  put(object, "also", item.also);
   put(object, "destination", item.destination);
   put_keys(object, item);
   return object;
@@ -218,9 +219,14 @@ Result<DatasetItem> to_dataset(const Json& json, std::size_t index) {
   Fields fields(json, "dataset " + std::to_string(index + 1));
   DatasetItem item;
   item.source = fields.text("source");
+  item.also = fields.texts("also");
   item.destination = fields.text("destination");
   take_keys(fields, item);
-  if (!is_absolute(item.source)) fields.fail("has a source that is not an absolute path");
+  if (!is_absolute(item.source) || !std::all_of(item.also.begin(), item.also.end(), is_absolute))
+    fields.fail("has a source that is not an absolute path");
+  if (!item.also.empty() && item.merge == Merge::none)
+    fields.fail("has several sources, and no \"merge\"");
+  if (!item.also.empty() && item.newest != 0) fields.fail("has several sources, and \"newest\"");
   if (!item.destination.empty() && !is_path_below(item.destination)) {
     fields.fail("has a destination that does not stay below $SLURM_TMPDIR");
   }

@@ -6,7 +6,8 @@
 //
 // JSON, version 1 (golden test: tests/unit/test_request.cpp):
 //   {"version":1, "umask":18, "wait":"all", "needs_names":true,
-//    "datasets":[{"source":"/abs/data.tar", "destination":"data", "name":"DATA", "extract":"auto",
+//    "datasets":[{"source":"/abs/data.tar", "also":["/abs/more.tar"], "merge":"last",
+//                 "destination":"data", "name":"DATA", "extract":"auto",
 //                 "strip":0, "eof":"optional", "include":["*"], "exclude":[], "optional":false,
 //                 "async":false, "shared":false, "newest":0, "links":"follow"}],
 //    "outputs":[{"source":"results", "target":"/abs/out_%j", "when":"always", "pack":false,

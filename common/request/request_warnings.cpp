@@ -314,14 +314,16 @@ std::vector<std::string> warnings_of(const StageRequest& request, Start start,
                                      const std::string& array) {
   std::vector<std::string> warnings;
   for (DatasetItem item : request.datasets) {
-    warnings.push_back(about_percent_sign(item.source));
-    Result<std::vector<std::string>> names = std::vector<std::string>{item.source};
-    if (has_patterns(item.source))
-      names = names_before_start(item.source, array, WhichTasks::first_and_last);
-    if (!names) continue;
-    for (std::string& name : *names) {
-      item.source = std::move(name);
-      warnings.push_back(about_dataset(item, start));
+    for (const std::string& source : all_sources(item)) {
+      warnings.push_back(about_percent_sign(source));
+      Result<std::vector<std::string>> names = std::vector<std::string>{source};
+      if (has_patterns(source))
+        names = names_before_start(source, array, WhichTasks::first_and_last);
+      if (!names) continue;
+      for (std::string& name : *names) {
+        item.source = std::move(name);
+        warnings.push_back(about_dataset(item, start));
+      }
     }
   }
   if (request.venv) add_about_venv(warnings, *request.venv, start);
@@ -340,10 +342,12 @@ std::vector<std::string> warnings_of(const StageRequest& request, Start start,
 std::uint64_t least_bytes(const StageRequest& request) {
   std::uint64_t bytes = 0;
   for (const DatasetItem& item : request.datasets) {
-    struct stat info {};
-    const bool is_filtered = !item.include.empty() || !item.exclude.empty() || item.optional;
-    if (is_filtered || ::stat(item.source.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
-    bytes += static_cast<std::uint64_t>(info.st_size);
+    if (!item.include.empty() || !item.exclude.empty() || item.optional) continue;
+    for (const std::string& source : all_sources(item)) {
+      struct stat info {};
+      if (::stat(source.c_str(), &info) == 0 && S_ISREG(info.st_mode))
+        bytes += static_cast<std::uint64_t>(info.st_size);
+    }
   }
   return bytes;
 }

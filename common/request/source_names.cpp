@@ -78,22 +78,33 @@ std::optional<std::size_t> patterns_in(const std::string& source) {
   return start;
 }
 
-Status expand_source(DatasetItem& item, std::size_t start, const PatternFacts& facts) {
-  const std::string text = item.source.substr(start);
+// Returns whether it had a pattern.
+Result<bool> expand_source(std::string& source, bool& is_of_node, const PatternFacts& facts) {
+  const auto start = patterns_in(source);
+  if (!start) return false;
+  const std::string text = source.substr(*start);
   const auto expanded = expand_pattern(text, facts);
   if (!expanded) {
-    if (names_any(text, "a") && facts.array_job && !facts.array_task) return no_array(item.source);
-    return Error{expanded.error().code, item.source + ": " + expanded.error().what,
-                 k_write_percent};
+    if (names_any(text, "a") && facts.array_job && !facts.array_task) return no_array(source);
+    return Error{expanded.error().code, source + ": " + expanded.error().what, k_write_percent};
   }
+  source.replace(*start, std::string::npos, *expanded);
+  is_of_node = is_of_node || names_node(text);
+  return true;
+}
+
+Result<bool> expand_sources_of(DatasetItem& item, const PatternFacts& facts) {
   DatasetItem named = item;
-  named.source.replace(start, std::string::npos, *expanded);
-  named.names_node = names_node(text);
-  if (item.destination.empty() && !is_path_below(destination_of(named)))
+  TRY_ASSIGN(bool is_changed, expand_source(named.source, named.names_node, facts));
+  for (std::string& source : named.also) {
+    TRY_ASSIGN(const bool is_named, expand_source(source, named.names_node, facts));
+    is_changed = is_changed || is_named;
+  }
+  if (is_changed && item.destination.empty() && !is_path_below(destination_of(named)))
     return Error{EINVAL, named.source + ": its destination's name cannot be derived from this",
                  "Give it one: --stage-dataset=SOURCE:DEST"};
   item = std::move(named);
-  return {};
+  return is_changed;
 }
 
 // By its text alone: which of its directories exist as they are written is not known.
@@ -115,21 +126,28 @@ bool has_index(const std::string& source) {
   return start && names_any(source.substr(*start), "aA");
 }
 
+std::string source_with_index(const DatasetItem& item) {
+  const auto sources = all_sources(item);
+  const auto found = std::find_if(sources.begin(), sources.end(), has_index);
+  return found == sources.end() ? "" : *found;
+}
+
 Status expand_sources(StageRequest& request, const PatternFacts& facts) {
   bool is_changed = false;
   for (DatasetItem& item : request.datasets) {
-    const auto start = patterns_in(item.source);
-    if (!start) continue;
-    const Status expanded = expand_source(item, *start, facts);
-    if (!expanded && !item.optional) return expanded;
-    is_changed = is_changed || expanded;
+    const auto expanded = expand_sources_of(item, facts);
+    if (!expanded && !item.optional) return expanded.error();
+    is_changed = is_changed || (expanded && *expanded);
   }
   return is_changed ? check_together(request) : Status();
 }
 
 bool needs_step_names(const StageRequest& request) {
-  return std::any_of(request.datasets.begin(), request.datasets.end(),
-                     [](const DatasetItem& item) { return may_name(item.source, "aA"); });
+  return std::any_of(request.datasets.begin(), request.datasets.end(), [](const DatasetItem& item) {
+    const auto sources = all_sources(item);
+    return std::any_of(sources.begin(), sources.end(),
+                       [](const std::string& source) { return may_name(source, "aA"); });
+  });
 }
 
 std::string about_percent_sign(const std::string& source) {

@@ -21,6 +21,8 @@ bool has_patterns(const std::string& source);
 
 // The same for %a and %A alone, which only an array's tasks have.
 bool has_index(const std::string& source);
+// The first of an item's sources that has it; "" if none has.
+std::string source_with_index(const DatasetItem& item);
 
 // Replaces each source that has patterns by the one that is meant. A fault names the source whose
 // pattern has no value here (ENODATA), or items that cannot be together then. An optional item

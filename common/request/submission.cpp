@@ -131,7 +131,8 @@ Status add_dataset(StageRequest& request, std::string_view text) {
   TRY_ASSIGN(DatasetItem item, parse_dataset_option(text, submit_place()));
   TRY(check_as_meant("stage-dataset", text, item.source, item.destination));
   TRY(check_percent_sign(text, item.source));
-  request.datasets.push_back(std::move(item));
+  if (const Status added = add_or_merge(request, std::move(item)); !added)
+    return marked("stage-dataset", text, {0, text.size()}, added.error());
   return check_added(request, "stage-dataset", text);
 }
 

@@ -30,6 +30,41 @@ std::string default_destination(std::string_view source) {
   return std::string(name);
 }
 
+namespace {
+
+// Takes the digits at the start, without the zeros before them.
+std::string_view take_digits(std::string_view& text) {
+  const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+  std::string_view digits = text.substr(0, end);
+  text.remove_prefix(end);
+  digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
+  return digits;
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+}  // namespace
+
+bool is_before_by_numbers(std::string_view name, std::string_view other) {
+  std::string_view one = name;
+  std::string_view two = other;
+  while (!one.empty() && !two.empty()) {
+    if (is_digit(one.front()) && is_digit(two.front())) {
+      const std::string_view left = take_digits(one);
+      const std::string_view right = take_digits(two);
+      if (left.size() != right.size()) return left.size() < right.size();
+      if (left != right) return left < right;
+    } else if (one.front() != two.front()) {
+      return static_cast<unsigned char>(one.front()) < static_cast<unsigned char>(two.front());
+    } else {
+      one.remove_prefix(1);
+      two.remove_prefix(1);
+    }
+  }
+  if (one.empty() != two.empty()) return one.empty();
+  return name < other;  // they differ in zeros alone
+}
+
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);

@@ -19,6 +19,9 @@ std::string lower(std::string_view text);
 // Returns whether `path` ends in `suffix`, ignoring case.
 bool has_suffix(std::string_view path, std::string_view suffix);
 
+// Orders names with the numbers in them as numbers: "part2" before "part10".
+bool is_before_by_numbers(std::string_view name, std::string_view other);
+
 // Returns "/a" for "/a/b", and "/" for "/a" and for a name alone.
 std::string parent_of(const std::string& path);
 

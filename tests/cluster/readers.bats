@@ -228,6 +228,22 @@ SCRIPT
     grep -q 'data.tar.*for all who may read it' <<<"$OUTPUT"
 }
 
+@test "archives of several options become one tree, for all who may read each of them" {
+    local options=(--stage-dataset='/project/lab/shard-*.tar:all,merge,shared'
+        --stage-dataset=/project/lab/slow.bin:all,merge,shared --stage-dataset=/project/lab/data.tar.gz:all,merge,shared)
+    for user in alice bob; do
+        sbatch_ends COMPLETED --as=$user -w n1 "${options[@]}" --stage-dataset='/project/lab/shard-*.tar:shards,merge,shared' \
+            --wrap 'cd $NODESTAGE_DATASET && cat tree/2 tree/sub/secret && cmp slow.bin /project/lab/slow.bin && find . -type f | wc -l
+                ls $NODESTAGE_DATASET_SHARDS/tree | xargs'
+        grep -q '^303$' <<<"$OUTPUT"
+        grep -q '^1 2 3$' <<<"$OUTPUT"
+    done
+    [ "$(grep -c 'shared, already here' <<<"$OUTPUT")" = 2 ]
+    [ "$(kept n1 | wc -l)" = 2 ]
+    sbatch_ends FAILED --as=carol -w n1 "${options[@]}" --wrap true
+    allow_cache=1 assert_idle_clean
+}
+
 @test "without the setting, or without the keeper, what is kept is one user's again" {
     sbatch_wait --as=alice -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
     is_shared_by_all

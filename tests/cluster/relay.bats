@@ -217,6 +217,23 @@ SCRIPT
     assert_idle_clean
 }
 
+@test "archives and a directory that become one tree: each is read once in all" {
+    sbatch_ends COMPLETED -N3 --stage-dataset='parts/p*.tar:d,merge' --stage-dataset=slow/d/many:d,merge \
+        --stage-dataset=data.zip:d,merge <<'SCRIPT'
+#!/bin/bash
+srun bash -ec 'cd $SLURM_TMPDIR/d
+    for i in 1 2 3; do cmp f$i ~/tree/f$i; done
+    cmp 500 ~/slow/d/many/500
+    (($(ls | wc -l) == 504))
+    echo "whole on $SLURMD_NODENAME"'
+SCRIPT
+    is_whole "$JOBID" 3
+    has "$OUTPUT" '5 × sources' '3 files were in two of them, with equal contents'
+    (($(sum "$JOBID" bytes_from_nodes) > SIZE))
+    for node in $(nodes); do wait_until 20 dropped "$node"; done
+    assert_idle_clean
+}
+
 # The other nodes know the array's index from the first one, where a step has reported it. Of what is not relayed, neither
 # figure is counted.
 @test "each node has a shard of its own, by %n, which no other node is asked for, and all have the array's" {

@@ -66,6 +66,19 @@ TEST_CASE("golden JSON of newest, links, and every") {
   CHECK(*decode_request(json) == request);
 }
 
+TEST_CASE("golden JSON of several sources") {
+  StageRequest request;
+  request.datasets.push_back({"/p/a.tar", "d"});
+  request.datasets.back().merge = Merge::last;
+  request.datasets.back().also = {"/p/b", "/p/c*"};
+  const std::string json =
+      R"({"datasets":[{"also":["/p/b","/p/c*"],"destination":"d","merge":"last",)"
+      R"("source":"/p/a.tar"}],"version":1})";
+  CHECK(encode_request(request) == json);
+  REQUIRE(decode_request(json));
+  CHECK(*decode_request(json) == request);
+}
+
 TEST_CASE("a request is decoded as it was encoded") {
   CHECK(*decode_request(encode_request(full_request())) == full_request());
   StageRequest odd;
@@ -111,6 +124,11 @@ TEST_CASE("a forged item is refused") {
   CHECK(has(dataset(R"("source":"/a","newest":100001)"), "newest"));
   CHECK(has(dataset(R"("source":"/a","newest":-1)"), "newest"));
   CHECK(has(dataset(R"("source":"/a.tar","newest":1)"), "an archive"));
+  const std::string merged = R"("source":"/a","destination":"d","merge":"equal",)";
+  CHECK(dataset(merged + R"("also":["/b"])").empty());
+  CHECK(has(dataset(merged + R"("also":["b"])"), "absolute"));
+  CHECK(has(dataset(merged + R"("also":["/b"],"newest":1)"), "newest"));
+  CHECK(has(dataset(R"("source":"/a","destination":"d","also":["/b"])"), "no \"merge\""));
   CHECK(has(dataset(R"("source":"/a","newest":1,"shared":true)"), "exclude each other"));
   const auto output = [](const std::string& fields) {
     return fault_of(R"({"version":1,"outputs":[{"source":"r","target":"/t",)" + fields + "}]}");
@@ -248,4 +266,67 @@ TEST_CASE("a target that would become an archive which cannot be written") {
   // A file that is an archive already is copied.
   CHECK(parse_output_option("r.7z:/t.7z", k_place));
   CHECK(parse_output_option("r:/t.zip", k_place));
+}
+
+TEST_CASE("options with merge and one destination become one item") {
+  const auto added = [](const std::vector<std::string>& texts, StageRequest& request) {
+    for (const std::string& text : texts) {
+      const Status status = add_or_merge(request, dataset(text));
+      if (!status) return status.error().what;
+    }
+    const Status together = check_together(request);
+    return together ? "" : together.error().what;
+  };
+  StageRequest request;
+  CHECK(added({"/p/a.tgz:d,merge,strip=1", "/p/b:e", "/p/c*:d,merge,strip=1"}, request).empty());
+  REQUIRE(request.datasets.size() == 2);
+  CHECK(request.datasets[0].source == "/p/a.tgz");
+  CHECK(request.datasets[0].also == std::vector<std::string>{"/p/c*"});
+  const auto fault = [&added](const std::vector<std::string>& texts) {
+    StageRequest other;
+    return added(texts, other);
+  };
+  CHECK(fault({"/p/a:d,merge,strip=2", "/p/b:d,merge"}) ==
+        "'/p/a' and '/p/b' become one tree at $SLURM_TMPDIR/d (merge), but one has strip=2 and the "
+        "other has no strip=; give both the same keys, or another destination");
+  for (const auto& [one, other, said] :
+       {std::array{"merge", "merge=last", "one has merge=equal and the other has merge=last"},
+        {"merge,include=a,include=b", "merge",
+         "one has include=a,include=b and the other has no "
+         "include="},
+        {"merge", "merge,shared", "one has no shared and the other has shared"},
+        {"merge,name=X", "merge", "one has name=X and the other has no name="}}) {
+    const std::string cause = fault({std::string("/p/a:d,") + one, std::string("/p/b:d,") + other});
+    const bool has_said = has(cause, said);
+    CHECK_MESSAGE(has_said, cause);
+  }
+  CHECK(fault({"/p/a:d", "/p/b:d,merge"}) ==
+        "'/p/a' and '/p/b' would both go to $SLURM_TMPDIR/d; if they are to become one tree, add "
+        "the key merge to both: --stage-dataset=SOURCE:DEST,merge; else give one of them another "
+        "destination: --stage-dataset=SOURCE:DEST");
+  CHECK(has(fault({"/p/a:d,merge", "/p/b:d/e,merge"}),
+            "would both go to $SLURM_TMPDIR/d; give one of them another destination"));
+  CHECK(has(fault({"/p/a*:d,merge,newest=1", "/p/b*:d,merge,newest=1"}), "with braces"));
+  CHECK(has(fault(std::vector<std::string>(k_max_request_items + 1, "/p/a:d,merge")), "more than"));
+}
+
+TEST_CASE("numbers in names are ordered as numbers") {
+  const std::vector<std::string_view> names = {"a",
+                                               "part",
+                                               "part01",
+                                               "part1",
+                                               "part1b",
+                                               "part02",
+                                               "part9.x",
+                                               "part10",
+                                               "partx",
+                                               "x2y3",
+                                               "x2y10",
+                                               "x10y1",
+                                               "x18446744073709551616"};
+  for (std::size_t i = 0; i < names.size(); ++i)
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      const std::string pair = std::string(names[i]) + " " + std::string(names[k]);
+      CHECK_MESSAGE(is_before_by_numbers(names[i], names[k]) == (i < k), pair);
+    }
 }

@@ -123,6 +123,22 @@ TEST_CASE("an optional source without a value, or a destination, keeps its text"
   CHECK(request.datasets[2].names_node);
 }
 
+TEST_CASE("further sources of an item have patterns, too") {
+  Named named;
+  StageRequest request;
+  DatasetItem& item = request.datasets.emplace_back();
+  item.source = "/p/plain";
+  item.also = {"/p/s-%a", "/p/s-%n"};
+  CHECK(source_with_index(item) == "/p/s-%a");
+  CHECK(needs_step_names(request));
+  CHECK(expand_sources(request, named.facts));
+  CHECK(item.also == std::vector<std::string>{"/p/s-3", "/p/s-1"});
+  CHECK(item.names_node);
+  item.also = {"/p/s-%a"};
+  named.facts.array_task.reset();
+  CHECK(has(expand_sources(request, named.facts).error().what, "this job is no array"));
+}
+
 TEST_CASE("a source by an array's task is checked again: its destination is another one") {
   const Named named;
   StageRequest request;

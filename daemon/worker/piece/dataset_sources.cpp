@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -45,8 +47,20 @@ DatasetSources sources_with(const DatasetItem& item, bool is_group, NewestChoice
   if (!is_group) return sources;
   sources.paths.clear();
   for (const NewestEntry& entry : sources.newest->entries) sources.paths.push_back(entry.name);
-  std::sort(sources.paths.begin(), sources.paths.end());
+  if (item.merge == Merge::none) {
+    std::sort(sources.paths.begin(), sources.paths.end());
+  } else {
+    std::sort(sources.paths.begin(), sources.paths.end(), is_before_by_numbers);
+  }
   return sources;
+}
+
+// The last of several counts with merge=last, and otherwise makes no difference.
+void keep_last_of_each(std::vector<std::string>& paths) {
+  std::unordered_set<std::string> seen;
+  std::reverse(paths.begin(), paths.end());
+  std::erase_if(paths, [&seen](const std::string& path) { return !seen.insert(path).second; });
+  std::reverse(paths.begin(), paths.end());
 }
 
 bool is_entry_name(std::string_view name) {
@@ -55,11 +69,29 @@ bool is_entry_name(std::string_view name) {
 
 }  // namespace
 
+std::string opened_text(const DatasetItem& item) {
+  std::string text = item.source;
+  for (const std::string& source : item.also) text.append(1, '\0').append(source);
+  return text;
+}
+
 Result<FoundSources> find_sources(const DatasetItem& item) {
-  if (item.exclude.empty()) return find_sources(item.source);
+  if (opened_items() != nullptr) return find_sources(opened_text(item));
+  std::function<bool(const std::string& below)> excludes;
   const EntryFilter filter(0, {}, item.exclude);
-  return find_sources(item.source,
-                      [&filter](const std::string& below) { return filter.excludes(below); });
+  if (!item.exclude.empty())
+    excludes = [&filter](const std::string& below) { return filter.excludes(below); };
+  if (item.merge == Merge::none) return find_sources(item.source, excludes);
+  FoundSources all;
+  for (const std::string& source : all_sources(item)) {
+    TRY_ASSIGN(FoundSources found, find_sources(source, excludes));
+    std::sort(found.paths.begin(), found.paths.end(), is_before_by_numbers);
+    all.is_group = found.is_group || item.newest == 0;  // which chooses in a directory, too
+    all.specials += found.specials;
+    all.paths.insert(all.paths.end(), found.paths.begin(), found.paths.end());
+  }
+  keep_last_of_each(all.paths);
+  return all;
 }
 
 Result<DatasetSources> dataset_sources(const DatasetItem& item) {

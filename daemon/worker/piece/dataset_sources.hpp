@@ -22,8 +22,12 @@ struct DatasetSources {
   std::string note = {};               // for the user, or ""
 };
 
-// The files of item.source, without what item.exclude leaves out of the search of a glob.
+// The files of the item's sources, without what item.exclude leaves out of the search of a glob.
+// With merge, they are a group in the order in which they become one tree, each once.
 Result<FoundSources> find_sources(const DatasetItem& item);
+
+// All sources of the item in one text, as OpenedByText has it.
+std::string opened_text(const DatasetItem& item);
 
 // Faults include advice for the user.
 Result<DatasetSources> dataset_sources(const DatasetItem& item);

@@ -167,6 +167,13 @@ ItemRecord record_of(const std::string& source, std::uint32_t flags, const Findi
   return record;
 }
 
+bool has_directory(const DatasetItem& item) {
+  const auto sources = all_sources(item);
+  return std::any_of(sources.begin(), sources.end(), leads_to_directory);
+}
+
+bool has_directory(const VenvItem& item) { return leads_to_directory(item.source); }
+
 std::size_t items_of(const StageRequest& request) {
   return request.datasets.size() + (request.venv ? 1 : 0);
 }
@@ -179,7 +186,7 @@ void find_each(const IdentifyOrder& order, const StageRequest& request, Found fo
   const auto add = [&](std::size_t index, const auto& item, auto find, bool directories) {
     const auto& only = order.only_items;
     const bool is_meant = only.empty() || std::find(only.begin(), only.end(), index) != only.end();
-    if (!item.shared || !is_meant || leads_to_directory(item.source) != directories) return;
+    if (!item.shared || !is_meant || has_directory(item) != directories) return;
     found(index,
           find_either_way(rules, [&](const ShareRules& way) { return find(item, way, index); }));
   };

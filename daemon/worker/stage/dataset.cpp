@@ -1,7 +1,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +18,7 @@
 #include "daemon/worker/share/dataset_key.hpp"
 #include "daemon/worker/stage/staged_item.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
+#include "daemon/worker/tree/unite_trees.hpp"
 
 namespace nodestage {
 namespace {
@@ -59,10 +62,15 @@ class Dataset final : public StagedItem {
   [[nodiscard]] std::string short_name() const override;
   [[nodiscard]] std::string variable_name() const override;
   Result<DatasetSources> find();
+  [[nodiscard]] std::string like_most() const;
   Result<Piece> open(const std::string& source);
   Status ask();
   Status learn_destination();
   Status stage_group(int items_fd);
+  Status stage_united(int item_fd);
+  // Returns whether it is a file, which then lies in a directory.
+  Result<bool> build_tree(int item_fd, const std::string& source, const char* name);
+  Status too_many_files() const;
   // Returns the destination, where `name` in item_fd is to be placed; "": it is there already.
   Result<std::string> build_one(int item_fd, const std::string& source, const std::string& name);
   Status stage_choice(int item_fd);
@@ -132,15 +140,29 @@ Status Dataset::plan() {
 Status Dataset::weigh() {
   if (sharing_.is_link()) return {};
   if (!item_.destination.empty() && context_.workspace.is_placed(item_.destination)) return {};
-  TRY_ASSIGN(Piece piece, Piece::open(sources_.front(), wanted_, meter_, context_.limits));
+  const std::string source = like_most();
+  TRY_ASSIGN(Piece piece, Piece::open(source, wanted_, meter_, context_.limits));
   if (!is_group_ && context_.workspace.is_placed(piece.default_name())) return {};
   TRY_ASSIGN(need_, piece.need());
   if (sources_.size() > 1 && piece.size() > 0) {
     const double times = static_cast<double>(source_bytes_) / static_cast<double>(piece.size());
     need_ = {scaled(need_.expected, times), scaled(need_.least, times * k_alike)};
   }
-  keep_open(std::move(piece));
+  if (source == sources_.front()) {
+    keep_open(std::move(piece));
+  } else {
+    meter_.bytes_read = 0;
+  }
   return {};
+}
+
+// A file, since a directory says nothing of the archives that become one tree with it.
+std::string Dataset::like_most() const {
+  const auto file = std::find_if(sources_.begin(), sources_.end(), [](const auto& source) {
+    const auto info = examine_source(source);
+    return info && S_ISREG(info->st_mode);
+  });
+  return item_.merge == Merge::none || file == sources_.end() ? sources_.front() : *file;
 }
 
 Result<Piece> Dataset::open(const std::string& source) {
@@ -186,6 +208,7 @@ Status Dataset::stage() {
   }
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
   if (sharing_.is_lead()) begin_watch();
+  if (is_group_ && item_.merge != Merge::none) return stage_united(item_fd.get());
   if (is_group_ && !item_.destination.empty()) return stage_group(item_fd.get());
   if (newest_) return stage_choice(item_fd.get());
   for (const auto& source : sources_) {
@@ -227,6 +250,49 @@ Status Dataset::stage_group(int item_fd) {
     TRY(build(piece, source, all->get(), name));
   }
   return place(item_fd, "all", item_.destination);
+}
+
+// Stages each source into a directory, and makes one tree of all, which is then renamed into place.
+// Only while files are compared can there be more of them than the limit.
+Status Dataset::stage_united(int item_fd) {
+  if (auto first = build_tree(item_fd, sources_.front(), "all"); !first) return first.error();
+  auto all = open_directory_at(item_fd, "all");
+  if (!all) return space_.explain("all", all.error().code);
+  const auto different = item_.merge == Merge::last ? UnitedTree::Different::last_taken
+                                                    : UnitedTree::Different::refused;
+  UnitedTree tree(std::move(*all), sources_.front(), different, meter_, space_);
+  for (auto source = sources_.begin() + 1; source != sources_.end(); ++source) {
+    if (item_.limit_files != 0) meter_.most_files = meter_.files + item_.limit_files;
+    TRY_ASSIGN(const bool is_file, build_tree(item_fd, *source, "next"));
+    auto next = open_directory_at(item_fd, "next");
+    if (!next) return space_.explain("next", next.error().code);
+    TRY(tree.add(std::move(*next), *source, is_file));
+    if (::unlinkat(item_fd, "next", AT_REMOVEDIR) != 0) return space_.explain("next", errno);
+    if (item_.limit_files != 0) meter_.most_files = item_.limit_files;
+    if (meter_.has_too_many_files()) return too_many_files();
+  }
+  progress_.add_note(tree.note());
+  return place(item_fd, "all", item_.destination);
+}
+
+Result<bool> Dataset::build_tree(int item_fd, const std::string& source, const char* name) {
+  TRY_ASSIGN(Piece piece, open(source));
+  if (piece.is_directory() || piece.archive() != nullptr) {
+    TRY(build(piece, source, item_fd, name));
+    return false;
+  }
+  if (::mkdirat(item_fd, name, 0777) != 0) return space_.explain(name, errno);
+  TRY_ASSIGN(const Fd directory, open_at(item_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW));
+  TRY(build(piece, source, directory.get(), piece.default_name()));
+  return true;
+}
+
+Status Dataset::too_many_files() const {
+  return fault(E2BIG,
+               source() + ": has more than " + human_count(item_.limit_files) +
+                   " files, which limit_files= does not allow",
+               "Leave out what the job does not need (include=, exclude=), or raise or remove "
+               "limit_files=");
 }
 
 Result<std::string> Dataset::build_one(int item_fd, const std::string& source,
@@ -272,13 +338,7 @@ Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
                                                    : Piece::Writes::taken;
   if (before_ && !piece.is_directory()) add_source(*before_, source, piece.source_fd());
   Status built = piece.build({dir_fd, name, context_.umask, space_, writes});
-  if (meter_.has_too_many_files()) {
-    return fault(E2BIG,
-                 this->source() + ": has more than " + human_count(item_.limit_files) +
-                     " files, which limit_files= does not allow",
-                 "Leave out what the job does not need (include=, exclude=), or raise or remove "
-                 "limit_files=");
-  }
+  if (meter_.has_too_many_files()) return too_many_files();
   if (!built) return built;
   if (after_) {
     look_again(piece, source);

@@ -382,7 +382,7 @@ int run_keep(KeepOrder order, const StageRequest& request, OpenedItems items) {
     if (shared.item >= request.datasets.size() || !is_for_readers(request.datasets[shared.item]))
       return StageReport().fail("what it is to keep is not in the request", {});
     if (const auto found = items.find(shared.item); found != items.end())
-      opened.emplace(request.datasets[shared.item].source, std::move(found->second));
+      opened.emplace(opened_text(request.datasets[shared.item]), std::move(found->second));
     const auto index = static_cast<std::uint32_t>(wanted.datasets.size());
     DatasetItem& item = wanted.datasets.emplace_back(request.datasets[shared.item]);
     item.destination = std::to_string(index) + "/" + last_part(shared.path);
