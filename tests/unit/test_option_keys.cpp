@@ -179,8 +179,9 @@ TEST_CASE("each key of a dataset is in its JSON, or refused with the cause") {
   for (const auto& row : Option<DatasetItem>::keys) {
     CAPTURE(row.name);
     StageRequest request;
-    request.datasets.push_back({"/p/run", "d"});
+    request.datasets.push_back({"/p/run*", "d"});
     set_other(request.datasets.back(), row);
+    request.datasets.back().shared |= request.datasets.back().writable;
     CHECK(must(decode_request(encode_request(request))) == request);
     request.datasets.back().shared = true;
     const auto shared = decode_request(encode_request(request));

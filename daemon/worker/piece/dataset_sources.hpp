@@ -20,9 +20,11 @@ struct DatasetSources {
   bool is_group = false;               // `paths` are the sorted matches of a glob
   std::optional<NewestChoice> newest;  // of a group: `paths` again
   std::string note = {};               // for the user, or ""
+  std::string whole = {};              // as in FoundSources
 };
 
-// The files of item.source, without what item.exclude leaves out of the search of a glob.
+// The files of item.source, without what item.exclude leaves out of the search of a glob. With
+// item.join they are the parts of one file, of which none is missing as far as their names show.
 Result<FoundSources> find_sources(const DatasetItem& item);
 
 // Faults include advice for the user.
