@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <utility>
 
 #include "cli/plan/plan.hpp"
 #include "common/request/request_warnings.hpp"
@@ -173,7 +174,7 @@ Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted,
     return {};
   }
   plan.source_bytes.surety = Surety::exact;
-  for (const std::string& source : sources) {
+  for (const std::string& source : wanted.parts.empty() ? sources : wanted.parts) {
     TRY_ASSIGN(const struct stat info, examine_source(source));
     plan.source_bytes.value += static_cast<std::uint64_t>(info.st_size);
   }
@@ -219,7 +220,7 @@ bool are_files(const NewestChoice& choice) {
 }
 
 Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
-  TRY_ASSIGN(const DatasetSources sources, dataset_sources(item));
+  TRY_ASSIGN(DatasetSources sources, dataset_sources(item));
   Unpacking wanted(item);
   wanted.is_match = sources.is_group;
   if (!sources.note.empty()) plan.advice.push_back(sources.note);
@@ -233,7 +234,12 @@ Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
   for (const std::string& path : sources.paths) {
     if (item.shared) measure_walk(item, path, threads, plan);
   }
-  TRY(look_at_mixed(sources.paths, wanted, threads, plan));
+  if (item.join) {
+    wanted.parts = std::exchange(sources.paths, {sources.whole});
+    TRY(look_at(sources.paths, wanted, threads, plan));
+  } else {
+    TRY(look_at_mixed(sources.paths, wanted, threads, plan));
+  }
   if (item.merge != Merge::none && sources.paths.size() > 1)
     plan.advice.emplace_back("what several of them have counts each time here, and is there once");
   const bool is_filtered = !item.include.empty() || !item.exclude.empty();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/text/archive_names.hpp"
+#include "common/text/part_names.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -103,7 +104,8 @@ std::string default_name(std::string_view source, Extract extract) {
 }
 
 std::string destination_of(const DatasetItem& item) {
-  return item.destination.empty() ? default_name(item.source, item.extract) : item.destination;
+  if (!item.destination.empty()) return item.destination;
+  return default_name(item.join ? whole_of_glob(item.source) : item.source, item.extract);
 }
 
 Status add_or_merge(StageRequest& request, DatasetItem item) {
@@ -130,7 +132,7 @@ Status check_shared(const StageRequest& request) {
       for (const OutputItem& output : request.outputs) TRY(check_memory(output, item));
     }
     if (!item.shared) continue;
-    if (item.destination.empty() && is_glob(item.source))
+    if (item.destination.empty() && is_glob(item.source) && !item.join)
       return Error{EINVAL, "'" + item.source +
                                "' is a glob without a destination: each match would go to a name "
                                "of its own, and only one can be shared; give it a destination: "

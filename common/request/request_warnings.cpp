@@ -21,6 +21,7 @@
 #include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
+#include "common/text/part_names.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -260,10 +261,50 @@ std::string about_order(const OutputItem& item) {
          item.source;
 }
 
+// The matches of a glob on this host, as far as a glance shows them; none of what is below a "**".
+std::vector<std::string> matches_here(const std::string& pattern) {
+  std::vector<std::string> matches;
+  const auto names = brace_texts(pattern);
+  if (!names || start_of_any_depth(pattern) != std::string::npos) return matches;
+  for (const std::string& name : *names) {
+    glob_t found{};
+    if (::glob(name.c_str(), 0, nullptr, &found) == 0)
+      matches.insert(matches.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    ::globfree(&found);
+  }
+  return matches;
+}
+
+bool is_part_of_archive(const std::string& path) {
+  if (!whole_archive(path).empty()) return true;
+  const std::string zip = whole_zip(path);
+  return !zip.empty() && exists(path.substr(0, path.rfind('/') + 1) + zip);
+}
+
+// Parts of an archive that are not joined, or of which one is missing now.
+std::string about_parts(const DatasetItem& item, Start start) {
+  if (start == Start::now || (!item.join && item.extract != Extract::automatic)) return {};
+  const auto matches =
+      exists(item.source) ? std::vector<std::string>{item.source} : matches_here(item.source);
+  if (matches.empty()) return {};
+  if (item.join) {
+    const auto parts = order_parts(matches, item.source);
+    if (parts || item.optional) return {};
+    const bool is_missing = parts.error().code == ENOENT;
+    return parts.error().what + (is_missing ? "; it must be there when the job starts" : "");
+  }
+  const std::string option =
+      is_part_of_archive(matches.front()) ? how_to_join(matches.front()) : "";
+  if (option.empty()) return {};
+  return matches.front() + " is one part of an archive in several files: stage the parts as one " +
+         "file, with " + option;
+}
+
 // "" when there is nothing to say.
 std::string about_dataset(const DatasetItem& item, Start start) {
   const std::string name = without_slashes(item.source);
   const auto type = type_of(name);
+  if (std::string warning = about_parts(item, start); !warning.empty()) return warning;
   if (item.newest != 0) {
     if (std::string warning = about_newest(item, type, start); !warning.empty()) return warning;
   }

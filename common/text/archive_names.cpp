@@ -154,22 +154,6 @@ std::string whole_zip(std::string_view path) {
   return std::string(path.substr(0, dot)) + ".zip";
 }
 
-bool PartName::is_like(const PartName& other) const {
-  return whole == other.whole && joint == other.joint &&
-         is_digits(number) == is_digits(other.number);
-}
-
-std::optional<PartName> part_name(std::string_view path) {
-  path.remove_prefix(path.rfind('/') + 1);
-  const std::string whole = whole_archive(path);
-  if (whole.empty()) return {};
-  const std::string_view ending = path.substr(whole.size());
-  const bool has_digits = is_digits(ending.substr(ending.size() - 1));
-  const std::size_t number =
-      has_digits ? ending.find_last_not_of("0123456789") + 1 : ending.size() - 2;
-  return PartName{whole, std::string(ending.substr(0, number)), std::string(ending.substr(number))};
-}
-
 bool is_part_name(std::string_view path) { return !part_endings(path).empty(); }
 
 }  // namespace nodestage

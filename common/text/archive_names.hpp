@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -182,19 +181,6 @@ std::string whole_archive(std::string_view path);
 
 // Returns the archive of which "data.z01" is a part, "data.zip"; "" for any other name.
 std::string whole_zip(std::string_view path);
-
-// What the names of all parts of one archive have before and after the archive's: "t.tar.part01"
-// has ".part", then two digits. Among the names of parts, those that sort before others come first.
-struct PartName {
-  std::string whole;  // without a directory
-  std::string joint;  // ".part"
-  std::string number;
-
-  // Whether both are parts of one archive, in one kind of names.
-  [[nodiscard]] bool is_like(const PartName& other) const;
-};
-// Empty for what is no part, by whole_archive().
-std::optional<PartName> part_name(std::string_view path);
 
 // Returns whether a name ends as those of parts do: "x.part01", "x.003".
 bool is_part_name(std::string_view path);

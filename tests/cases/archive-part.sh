@@ -1,11 +1,11 @@
-# A part of a split archive is told to be one, and never "eof=optional"; kinds that nobody reads are refused by name.
+# A part of a split archive is told to be one, and with the option that joins all; kinds that nobody reads are refused by name.
 head -c 300K /dev/urandom >f
 tar -cf t.tar f
 split -d -n 3 t.tar t.tar.part
 for name in t.tar.part00 t.tar.part01; do
     says --stage-dataset=$name -- true
     [ "$code" -ne 0 ]
-    has "$said" 'is one part of an archive in several files' 'cat '
+    has "$said" 'is one part of an archive in several files' 't.tar.part*:t,join'
     lacks "$said" eof=
 done
 echo x >d.tar.br

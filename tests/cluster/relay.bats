@@ -234,6 +234,24 @@ SCRIPT
     assert_idle_clean
 }
 
+@test "three nodes read the parts of an archive once in all, and keep it when it is shared" {
+    as alice bash -ec 'mkdir -p split; split -b 2M slow/data.tar split/data.tar.; touch -d 2020-01-01 split/*'
+    for keys in join join,shared; do
+        sbatch_ends COMPLETED -N3 --stage-dataset="split/data.tar.*:d,$keys" --wrap="srun bash -c '$LOOK'"
+        is_whole "$JOBID" 3
+        has "$(job_output "$JOBID")" 'data.tar.* (tar in 9 parts)'
+        figures "$JOBID" bytes_from_storage
+        # To know what it is, each node reads the first part, and perhaps some of what is at the border of two.
+        (($(sum "$JOBID" bytes_from_storage) <= SIZE + 3 * (4 << 20)))
+        (($(sum "$JOBID" bytes_from_nodes) >= SIZE))
+    done
+    sbatch_ends COMPLETED -N3 --stage-dataset="split/data.tar.*:d,join,shared" --wrap="srun bash -c '$LOOK'"
+    is_whole "$JOBID" 3
+    has "$(job_output "$JOBID")" 'shared, already here'
+    for node in $(nodes); do wait_until 20 dropped "$node"; done
+    assert_idle_clean
+}
+
 # The other nodes know the array's index from the first one, where a step has reported it. Of what is not relayed, neither
 # figure is counted.
 @test "each node has a shard of its own, by %n, which no other node is asked for, and all have the array's" {

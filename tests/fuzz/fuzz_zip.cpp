@@ -35,25 +35,32 @@ void fetch(const Entries& entries, const Entry& entry, std::uint64_t id, Reading
   require(!fetched.error().text().empty());
 }
 
-}  // namespace
-
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const MemoryFile file(text_of(data, size));
-  Reading reading;
-  auto source = Source::open(file.path(), reading.meter);
+void read_zip(Result<Source> source, Reading& reading) {
   require(static_cast<bool>(source));
   const auto entries = open_zip_entries(*source);
-  if (!entries) return 0;
+  if (!entries) return;
   if ((*entries)->data() == nullptr) {
     static_cast<void>(read_archive(**entries));
-    return 0;
+    return;
   }
   Room room(reading);
   for (std::size_t count = 0; count < k_most_entries; ++count) {
     const auto next = (*entries)->next();
-    if (!next || *next == nullptr) return 0;
+    if (!next || *next == nullptr) return;
     if ((*next)->kind == Entry::Kind::file && (*next)->size <= k_most_bytes)
       fetch(**entries, **next, (*entries)->id(), reading, room);
   }
+}
+
+}  // namespace
+
+// As one file, and as two that zip has made of it.
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const MemoryFile file(text_of(data, size));
+  const MemoryFile first(text_of(data, size / 2));
+  const MemoryFile last(text_of(data + size / 2, size - size / 2));
+  Reading reading;
+  read_zip(Source::open(file.path(), reading.meter), reading);
+  read_zip(Source::join("/x.zip", {first.path(), last.path()}, reading.meter), reading);
   return 0;
 }

@@ -159,13 +159,6 @@ TEST_CASE("a part of a split archive is known by its name") {
   for (const char* name : {"t.tar", "t.tar.gz", "t.zip.gz", "t.tar.br", "t.tar.md5", "t.tar.1",
                            "t.part01", "t.tar.2024", "t.tar.asc", "part", "", "/p/"})
     CHECK_MESSAGE(whole_archive(name).empty(), name);
-  const auto part = must(part_name("/p/t.tar.gz_part-07"));
-  CHECK(part.whole == "t.tar.gz");
-  CHECK(part.joint == "_part-");
-  CHECK(part.number == "07");
-  CHECK(part.is_like(*part_name("t.tar.gz_part-112")));
-  CHECK_FALSE(part.is_like(*part_name("t.tar.gz_part-aa")));
-  CHECK_FALSE(part_name("t.tar.gz.md5"));
   CHECK(whole_zip("/p/data.z01") == "data.zip");
   for (const char* name : {"data.zip", "data.z", "data.z1", "data.z1234", ".z01", "data.zab"})
     CHECK_MESSAGE(whole_zip(name).empty(), name);

@@ -203,15 +203,18 @@ TEST_CASE("a part of a split archive is always told to be one") {
                                  "t.tgz_part-00", "t.tgz_part-02", "v.7z.001", "v.7z.002"}) {
     CAPTURE(name);
     const std::string fault = run.build(name);
-    CHECK(has(fault, "is one part of an archive in several files\nJoin the parts"));
+    CHECK(has(fault, "is one part of an archive in several files\nStage the parts as one file"));
+    CHECK(has(fault, ",join'"));
     CHECK_FALSE(has(fault, "eof="));
   }
-  CHECK(has(run.build("v.7z.002"), "/v.7z.[0-9][0-9][0-9] > "));
-  run.prepare("touch t.tar.part7 t.tar.part1.md5 v.7z");
-  CHECK(has(run.build("t.tar.part01"),
-            "/t.tar.part[0-9] " + run.scratch.path().string() + "/t.tar.part[0-9][0-9] > "));
-  CHECK(has(run.build("v.7z.002"), "Beside it is "));
-  CHECK(has(run.build("s.z01"), "is one part of a zip archive in several files"));
+  CHECK(has(run.build("v.7z.002"), "--stage-dataset='" + run.scratch / "v.7z.*:v,join'"));
+  run.prepare("touch v.7z");
+  CHECK(has(run.build("v.7z.002"), "or " + run.scratch / "v.7z beside it, if that is the whole"));
+  for (const std::string name : {"s.z01", "s.zip"}) {
+    const std::string fault = run.build(name);
+    CHECK(has(fault, "is one part of a zip archive in several files\nStage the parts as one"));
+    CHECK(has(fault, "--stage-dataset='" + run.scratch / "s.z*:s,join'"));
+  }
   run.item.extract = Extract::no;
   CHECK(run.build("t.tar.aa") == "");
   // Nothing names an archive here: it is a file, until somebody says what it is.
@@ -222,7 +225,7 @@ TEST_CASE("a part of a split archive is always told to be one") {
   run.item.extract = Extract::yes;
   for (const std::string name : {"t.part00", "t.tar.part00"}) {
     const std::string fault = run.build(name);
-    CHECK(has(fault, "join the parts in order"));
+    CHECK(has(fault, "Stage the parts as one file, with --stage-dataset='"));
     CHECK_FALSE(has(fault, "eof="));
   }
 }

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "common/os/file.hpp"
+#include "common/request/destinations.hpp"
 #include "common/request/option_text.hpp"
 #include "common/request/request_warnings.hpp"
 #include "scratch.hpp"
@@ -277,4 +278,39 @@ TEST_CASE("source check: names, globs, and names that look like globs") {
   CHECK_FALSE(source_exists(scratch / "b/**/x.tar"));
   CHECK(source_exists(scratch / "{a,[1]}.tar"));
   CHECK(missing_part(scratch / "{a,b*,c}.tar") == scratch / "b*.tar");
+}
+
+TEST_CASE(
+    "a part of an archive is warned of with the option that joins all, and a missing one by name") {
+  Submitted submitted;
+  const std::string place = submitted.scratch.path().string() + "/";
+  for (const char* name : {"p.tar.aa", "p.tar.ab", "p.tar.ad", "q.z01", "q.zip", "q.zip.md5"})
+    std::ofstream(submitted.scratch / name) << "x";
+  const auto warnings = [&](const std::string& text, Start start = Start::later) {
+    submitted.request.datasets.clear();
+    submitted.dataset(text);
+    return submitted.warnings(start);
+  };
+  const std::string in_files =
+      " is one part of an archive in several files: stage the parts as one "
+      "file, with --stage-dataset='" +
+      place;
+  CHECK(warnings("p.tar.ab") == place + "p.tar.ab" + in_files + "p.tar.*:p,join'\n");
+  CHECK(warnings("p.tar.*:p") == place + "p.tar.aa" + in_files + "p.tar.*:p,join'\n");
+  CHECK(warnings("q.z01") == place + "q.z01" + in_files + "q.z*:q,join'\n");
+  CHECK(warnings("p.tar.ab", Start::now) == "");  // it is an error then
+  CHECK(warnings("p.tar.*:p,extract=no") == "");
+  CHECK(warnings("q.z*,join") == "");
+  CHECK(warnings("q.z*,join,shared") == "");
+  CHECK(destination_of(submitted.request.datasets[0]) == "q");
+  CHECK(warnings("p.tar.*,join") == place +
+                                        "p.tar.ac: this part is missing, and p.tar.ad is "
+                                        "there; it must be there when the job starts\n");
+  CHECK(warnings("p.tar.*,join,optional") == "");
+  CHECK(warnings("r.tar.*,join") == place +
+                                        "r.tar.* does not exist yet; it must exist when the "
+                                        "job starts\n");
+  CHECK(warnings("{p.tar.aa,q.z*},join") ==
+        place + "{p.tar.aa,q.z*}: the matches are parts of several files, " + place + "p.tar and " +
+            place + "q.zip\n");
 }

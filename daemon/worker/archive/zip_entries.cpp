@@ -112,10 +112,24 @@ Status ZipEntries::write(std::uint64_t id, FileSink& sink) const {
   }
 }
 
+// libarchive reads no zip that zip has split.
+Error odd_split_zip(const Source& source, const ZipIndex& index) {
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    if (const Status readable = index.check_readable(i); !readable)
+      return with_prefix(readable.error(),
+                         shown(source.path()) + ": entry '" + shown(index.member(i).name) + "': ");
+  }
+  return fault(
+      ENOTSUP,
+      shown(source.path()) + ": zip has split it, and its members use a rare compression method",
+      "Join it once: zip -s 0 " + shell_word(shown(source.path())) + " --out WHOLE.zip");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Entries>> open_zip_entries(Source& source) {
   TRY_ASSIGN(ZipIndex index, read_zip_index(source));
+  if (!index.is_plain() && index.is_split()) return odd_split_zip(source, index);
   if (!index.is_plain()) return open_file_entries(Container::zip, source, std::move(index));
   return Result<std::unique_ptr<Entries>>(std::make_unique<ZipEntries>(source, std::move(index)));
 }

@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "common/text/human.hpp"
+#include "common/text/part_names.hpp"
+#include "common/text/path_names.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/gzip/inflater.hpp"
@@ -78,6 +80,7 @@ std::optional<ZipRecord> ZipRecord::parse(std::string_view data) {
   record.size = little_endian<std::uint32_t>(data, 24);
   record.attributes = little_endian<std::uint32_t>(data, 38);
   record.offset = little_endian<std::uint32_t>(data, 42);
+  record.disk = little_endian<std::uint16_t>(data, 34);
   record.raw_name = data.substr(k_bytes, name_size);
   record.extra = data.substr(k_bytes + name_size, extra_size);
   if (record.size == k_in_wide_field || record.packed == k_in_wide_field ||
@@ -183,6 +186,7 @@ struct Directory {
   std::uint64_t members = 0;  // as recorded; without zip64, the last 16 bits of their number
   std::uint64_t shift = 0;    // add it to all offsets
   bool has_junk = false;      // after its end
+  bool is_split = false;      // by zip itself
 };
 
 struct End {
@@ -200,8 +204,33 @@ Error truncated(const Source& source) {
 }
 
 Error in_parts(const Source& source) {
+  std::string first = source.path();
+  if (has_suffix(first, ".zip")) first.replace(first.size() - 2, 2, "01");
+  const std::string option = how_to_join(first);
   return fault(0, shown(source.path()) + ": is one part of a zip archive in several files",
-               "Join the files: zip -s 0 PARTS.zip --out WHOLE.zip");
+               "Stage the parts as one file, with " +
+                   (option.empty() ? "a glob that matches them all and the key join" : option));
+}
+
+// The last disk is the last part, or one is missing before it.
+Status check_disks(const Source& source, std::uint64_t last) {
+  const auto& parts = source.parts();
+  if (!source.is_joined() || last == 0) return in_parts(source);
+  if (last == parts.size() - 1) return {};
+  const std::string count = human_count(last + 1);
+  return fault(
+      ENOENT,
+      shown(source.path()) + ": zip has split it into " + count + " files, and " +
+          human_count(parts.size()) + " are here",
+      "All of them are needed, each under its own name: " + shown(last_part(parts.front().path)) +
+          " and so on, and " + shown(last_part(source.path())) + " as the last one");
+}
+
+// Where an offset in a disk is in the whole; beyond its end if there is no such place.
+std::uint64_t place_in_whole(const Source& source, std::uint64_t disk, std::uint64_t offset) {
+  const auto& parts = source.parts();
+  if (disk >= parts.size() || offset > parts[disk].size()) return source.size() + 1;
+  return parts[disk].begin + offset;
 }
 
 Result<std::string> exact_text(const Source& source, std::uint64_t offset, std::uint64_t size) {
@@ -223,13 +252,22 @@ Result<bool> starts_at(const Source& source, std::uint64_t offset, std::string_v
 Result<Directory> wide_directory(const Source& source, std::string_view locator,
                                  std::uint64_t locator_at) {
   const auto stated = little_endian<std::uint64_t>(locator, 8);
-  for (const std::uint64_t at : {stated, locator_at - k_wide_end_bytes}) {
+  const std::uint64_t in_whole =
+      source.is_joined() ? place_in_whole(source, little_endian<std::uint32_t>(locator, 4), stated)
+                         : stated;
+  for (const std::uint64_t at : {in_whole, stated, locator_at - k_wide_end_bytes}) {
     if (at > locator_at || locator_at - at < k_wide_end_bytes) continue;
     TRY_ASSIGN(const std::string wide, exact_text(source, at, k_wide_end_bytes));
     if (!wide.starts_with("PK\6\6"sv)) continue;
-    if (little_endian<std::uint32_t>(wide, 16) != 0) return in_parts(source);
-    return Directory{little_endian<std::uint64_t>(wide, 40), little_endian<std::uint64_t>(wide, 48),
-                     at, little_endian<std::uint64_t>(wide, 32)};
+    const std::uint64_t offset = little_endian<std::uint64_t>(wide, 48);
+    Directory directory{little_endian<std::uint64_t>(wide, 40), offset, at,
+                        little_endian<std::uint64_t>(wide, 32)};
+    if (const auto disk = little_endian<std::uint32_t>(wide, 16); disk != 0) {
+      TRY(check_disks(source, disk));
+      directory.offset = place_in_whole(source, little_endian<std::uint32_t>(wide, 20), offset);
+      directory.is_split = true;
+    }
+    return directory;
   }
   return truncated(source);
 }
@@ -288,10 +326,15 @@ Result<Directory> stated_directory(const Source& source) {
     const std::string_view locator = tail.substr(end - k_locator_bytes);
     TRY_ASSIGN(directory, wide_directory(source, locator, tail_at + end - k_locator_bytes));
   } else {
-    if (little_endian<std::uint16_t>(tail, end + 4) != 0) return in_parts(source);
-    directory = {little_endian<std::uint32_t>(tail, end + 12),
-                 little_endian<std::uint32_t>(tail, end + 16), tail_at + end,
+    const std::uint64_t offset = little_endian<std::uint32_t>(tail, end + 16);
+    directory = {little_endian<std::uint32_t>(tail, end + 12), offset, tail_at + end,
                  little_endian<std::uint16_t>(tail, end + 10)};
+    if (const auto disk = little_endian<std::uint16_t>(tail, end + 4); disk != 0) {
+      TRY(check_disks(source, disk));
+      directory.offset =
+          place_in_whole(source, little_endian<std::uint16_t>(tail, end + 6), offset);
+      directory.is_split = true;
+    }
   }
   directory.has_junk = found->has_junk;
   return directory;
@@ -308,7 +351,7 @@ Result<Directory> find_directory(const Source& source) {
   const std::uint64_t latest = directory.end - directory.size;
   if (directory.offset <= latest) {
     TRY_ASSIGN(const bool is_last, starts_at(source, latest, k_record));
-    if (is_last && !directory.has_junk) {
+    if (is_last && !directory.has_junk && (!directory.is_split || directory.offset == latest)) {
       directory.shift = latest - directory.offset;
       return directory;
     }
@@ -368,6 +411,7 @@ Status ZipIndex::list_members(const Source& source, std::uint64_t shift) {
     if (record->has_wide_fault) {
       return damaged_zip(source, "entry '" + shown(record->name()) + "' has no 64-bit size");
     }
+    if (is_split_) TRY(move_to_disk(source, *record));
     places_.push_back(
         {record->offset + shift, static_cast<std::uint32_t>(text().size() - rest.size())});
     total_size_ = more(total_size_, record->size);
@@ -380,6 +424,12 @@ Status ZipIndex::list_members(const Source& source, std::uint64_t shift) {
     std::sort(places_.begin(), places_.end(), by_offset);
   }
   return {};
+}
+
+Status ZipIndex::move_to_disk(const Source& source, ZipRecord& record) const {
+  record.offset = place_in_whole(source, record.disk, record.offset);
+  if (record.offset <= directory_offset_) return {};
+  return damaged_zip(source, "entry '" + shown(record.name()) + "' begins in no part of it");
 }
 
 // The local header repeats the name. The length of its extra fields is not known here, so the
@@ -409,6 +459,7 @@ Result<ZipIndex> read_zip_index(const Source& source) {
   ZipIndex index;
   index.directory_offset_ = directory.offset + directory.shift;
   index.has_junk_ = directory.has_junk;
+  index.is_split_ = directory.is_split;
   TRY_ASSIGN(index.directory_, exact_text(source, index.directory_offset_, directory.size));
   TRY(index.list_members(source, directory.shift));
   const std::uint64_t found = index.size();

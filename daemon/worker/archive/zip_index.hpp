@@ -18,7 +18,7 @@ namespace nodestage {
 //
 //   record  "PK\1\2" | u8 version, u8 system | u16 needed version | u16 flags at 8 | u16 method |
 //           u32 DOS time at 12 | u32 CRC-32 | u32 packed size at 20, u32 size | u16 lengths of
-//           name, extra fields, comment at 28 | u16 disk | u16 | u32 attributes at 38 |
+//           name, extra fields, comment at 28 | u16 disk at 34 | u16 | u32 attributes at 38 |
 //           u32 offset at 42 | name | extra fields | comment
 //   extra   u16 id, u16 size, data. These are read:
 //           0x0001: u64 for each of size, packed size, offset that is 0xffffffff above
@@ -52,6 +52,7 @@ struct ZipRecord {
   std::uint32_t dos_time = 0;
   std::uint16_t flags = 0;
   std::uint16_t method = 0;
+  std::uint16_t disk = 0;       // where the local header is, if zip has split the archive
   std::uint8_t system = 0;      // the one that made it
   std::uint32_t whole = 0;      // bytes of the record
   bool has_wide_fault = false;  // a 64-bit field is announced but missing
@@ -106,10 +107,13 @@ class ZipIndex final : public ArchiveContents {
   // Whether all members are stored or deflated (Deflate64 too) and have no password.
   [[nodiscard]] bool is_plain() const override { return is_plain_; }
   [[nodiscard]] bool has_junk() const override { return has_junk_; }
+  // Whether zip itself has split the archive.
+  [[nodiscard]] bool is_split() const { return is_split_; }
 
  private:
   friend Result<ZipIndex> read_zip_index(const Source& source);
   Status list_members(const Source& source, std::uint64_t shift);
+  [[nodiscard]] Status move_to_disk(const Source& source, ZipRecord& record) const;
   [[nodiscard]] Status check_places(const Source& source) const;
   [[nodiscard]] std::string_view text() const { return directory_; }
 
@@ -119,16 +123,21 @@ class ZipIndex final : public ArchiveContents {
   std::uint64_t total_size_ = 0;
   bool is_plain_ = true;
   bool has_junk_ = false;
+  bool is_split_ = false;
 };
 
 // Faults: the directory at the file's end is missing (the file is cut off); members overlap each
 // other or the directory (a bomb, or damage). Offsets that do not count the data before the archive
 // (a self-extractor) are corrected. Bytes after the archive's end are not a fault if the directory
-// is where the end record says.
+// is where the end record says. If zip itself has split the archive, the source must have all
+// parts: a part is a disk, and each offset is one in a disk.
 //
-//   end record  "PK\5\6" … u16 disk at 4, u32 size at 12, u32 offset at 16, u16 comment at 20
-//   its zip64   "PK\6\7" 20 bytes before it, u64 at 8: where "PK\6\6" is: u64 size at 40, offset
-//               at 48
+//   end record  "PK\5\6" … u16 disk at 4, u16 disk of the directory at 6, u32 size at 12, u32
+//   offset
+//               at 16, u16 comment at 20
+//   its zip64   "PK\6\7" 20 bytes before it, u32 disk at 4, u64 at 8: where "PK\6\6" is: u32 disk
+//   at
+//               16, u32 disk of the directory at 20, u64 size at 40, offset at 48
 //   members     see ZipRecord; a signature, "PK\5\5", may follow
 Result<ZipIndex> read_zip_index(const Source& source);
 

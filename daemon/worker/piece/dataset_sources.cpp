@@ -16,6 +16,7 @@
 #include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
+#include "common/text/part_names.hpp"
 #include "common/text/path_names.hpp"
 #include "common/wire/wire.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
@@ -67,15 +68,11 @@ bool is_entry_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
 }
 
-}  // namespace
-
-std::string opened_text(const DatasetItem& item) {
-  std::string text = item.source;
-  for (const std::string& source : item.also) text.append(1, '\0').append(source);
-  return text;
+std::string joined_notes(const std::string& first, const std::string& second) {
+  return first + (first.empty() || second.empty() ? "" : "; ") + second;
 }
 
-Result<FoundSources> find_sources(const DatasetItem& item) {
+Result<FoundSources> find_matches(const DatasetItem& item) {
   if (opened_items() != nullptr) return find_sources(opened_text(item));
   std::function<bool(const std::string& below)> excludes;
   const EntryFilter filter(0, {}, item.exclude);
@@ -94,12 +91,42 @@ Result<FoundSources> find_sources(const DatasetItem& item) {
   return all;
 }
 
+Result<FoundSources> join(FoundSources found, const std::string& source) {
+  TRY_ASSIGN(JoinedParts parts, order_parts(found.paths, source));
+  std::vector<PartLook> looks;
+  for (const std::string& path : parts.paths) {
+    TRY_ASSIGN(const struct stat info, examine_source(path));
+    if (!S_ISREG(info.st_mode))
+      return fault(EISDIR, shown(path) + ": is a directory, and join makes one file of files",
+                   "Remove join, or write a glob for the parts of one file");
+    looks.push_back({static_cast<std::uint64_t>(info.st_size), info.st_mtim.tv_sec});
+  }
+  found.note = joined_notes(left_out_parts(parts), doubt_of_parts(parts.paths, looks));
+  found.paths = std::move(parts.paths);
+  found.whole = std::move(parts.whole);
+  return found;
+}
+
+}  // namespace
+
+std::string opened_text(const DatasetItem& item) {
+  std::string text = item.source;
+  for (const std::string& source : item.also) text.append(1, '\0').append(source);
+  return text;
+}
+
+Result<FoundSources> find_sources(const DatasetItem& item) {
+  auto found = find_matches(item);
+  return found && item.join ? join(std::move(*found), item.source) : std::move(found);
+}
+
 Result<DatasetSources> dataset_sources(const DatasetItem& item) {
   auto found = find_sources(item);
   if (item.newest == 0) {
     if (!found) return found.error();
     DatasetSources sources{std::move(found->paths), found->is_group, {}, {}};
-    sources.note = left_out_note(found->specials, k_specials);
+    sources.note = joined_notes(left_out_note(found->specials, k_specials), found->note);
+    sources.whole = std::move(found->whole);
     return sources;
   }
   auto choice = found ? choose(item, *found) : Result<NewestChoice>(found.error());
@@ -163,10 +190,6 @@ std::string growing_note(const NamedCount& growing) {
   return counted(count, "file was", "files were") +
          " being written, and the copy has what was in " + (count == 1 ? "it" : "each") +
          " then: " + shown(growing.first()) + (count == 1 ? "" : " and others");
-}
-
-std::string joined_notes(const std::string& first, const std::string& second) {
-  return first + (first.empty() || second.empty() ? "" : "; ") + second;
 }
 
 std::string why_not(const Error& error, const std::string& why) {

@@ -20,10 +20,12 @@ struct DatasetSources {
   bool is_group = false;               // `paths` are the sorted matches of a glob
   std::optional<NewestChoice> newest;  // of a group: `paths` again
   std::string note = {};               // for the user, or ""
+  std::string whole = {};              // as in FoundSources
 };
 
 // The files of the item's sources, without what item.exclude leaves out of the search of a glob.
-// With merge, they are a group in the order in which they become one tree, each once.
+// With merge, they are a group in the order in which they become one tree, each once. With join,
+// they are the parts of one file, of which none is missing as far as their names show.
 Result<FoundSources> find_sources(const DatasetItem& item);
 
 // All sources of the item in one text, as OpenedByText has it.

@@ -11,11 +11,14 @@
 #include "daemon/worker/copy/copy_file.hpp"
 #include "daemon/worker/copy/copy_leaf.hpp"
 #include "daemon/worker/piece/recognise.hpp"
+#include "daemon/worker/read/read_ahead.hpp"
 #include "daemon/worker/tree/out_links.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
 
 namespace nodestage {
 namespace {
+
+constexpr ReadAheadLimits k_part_reads{std::size_t{1} << 20, 16, 4};
 
 // The file that a source becomes, with the attributes of the source.
 class NewFile {
@@ -83,11 +86,33 @@ Status FilePiece::build(const PieceContext& place) {
   NewFile file(*this, place);
   TRY_ASSIGN(Fd to, file.make());
   begin_relay(0);
+  if (source->is_joined()) {
+    TRY(write_parts(to.get(), place.space));
+    TRY(end_copy(file.from(), std::move(to), place.space));
+    file.add_notes("copied as");
+    return {};
+  }
   file.from().from_storage = &meter->from_storage;
   if (source->relayed() != nullptr) file.from().relayed = source.get();
   TRY(copy_file(file.from(), std::move(to), *meter, place.space));
   file.add_notes("copied as");
   return {};
+}
+
+// Reads in long blocks ahead, since no part is all of it that the kernel could copy.
+Status FilePiece::write_parts(int to, Space& space) {
+  static const std::atomic<bool> k_never = false;
+  ReadAhead ahead(*source, 0, k_part_reads);
+  TRY(ahead.start());
+  FileSink sink(to, UINT64_MAX, {*meter, space, k_never});
+  for (;;) {
+    TRY_ASSIGN(const Slice block, ahead.next());
+    if (block.empty()) return sink.end() == source->size() ? Status() : was_changed();
+    const Status written = sink.write(sink.end(), block.bytes());
+    if (sink.failed_to_write())
+      return space.explain(last_part(default_name()), written.error().code);
+    TRY(written);
+  }
 }
 
 std::string CompressedPiece::default_name() const {
@@ -149,18 +174,28 @@ Status CompressedPiece::write(int to, Space& space) {
 Result<Piece> Piece::open(const std::string& path, const Unpacking& wanted, Meter& meter,
                           const PieceLimits& limits) {
   PieceForm form{path, wanted, &meter, limits};
+  if (form.is_joined()) {
+    TRY_ASSIGN(Source source, Source::join(path, wanted.parts, meter));
+    return open(std::move(form), std::move(source));
+  }
   TRY_ASSIGN(const struct stat info, examine_source(path));
   if (S_ISDIR(info.st_mode)) return Piece(DirectoryPiece(std::move(form)));
   if (wanted.only != nullptr) return newest_of_file(path);
   TRY_ASSIGN(Source source, Source::open(path, meter));
+  return open(std::move(form), std::move(source));
+}
+
+Result<Piece> Piece::open(PieceForm form, Source source) {
   form.source = std::make_unique<Source>(std::move(source));
-  TRY_ASSIGN(Recognised found,
-             recognise(*form.source, wanted, {limits.threads, limits.memory - limits.memory / 3}));
-  form.add_note(found.note);
-  if (found.is_compressed_file)
-    return Piece(CompressedPiece(std::move(form), std::move(found.decoder)));
-  if (found.container == Container::none) return Piece(FilePiece{std::move(form)});
-  return Piece(ArchivePiece(std::move(form), found.container, std::move(found.decoder)));
+  const PieceLimits& limits = form.limits;
+  auto found =
+      recognise(*form.source, form.wanted, {limits.threads, limits.memory - limits.memory / 3});
+  if (!found) return form.as_joined(std::move(found.error()));
+  form.add_note(found->note);
+  if (found->is_compressed_file)
+    return Piece(CompressedPiece(std::move(form), std::move(found->decoder)));
+  if (found->container == Container::none) return Piece(FilePiece{std::move(form)});
+  return Piece(ArchivePiece(std::move(form), found->container, std::move(found->decoder)));
 }
 
 // In place of what is open, which goes first: a decoder has threads that read it.
@@ -176,16 +211,16 @@ Status Piece::open_again() {
 }
 
 // What could not be read of a file that is being written may be its fault.
-bool Piece::has_held_still(const Status& made) const {
+const SourcePart* Piece::changed_while(const Status& made) const {
   const PieceForm& form = this->form();
-  if (!form.source || (!made && is_stopped(made.error()))) return true;
-  return nodestage::has_held_still(form.source->fd(), form.source->info(), form.limits.settle);
+  if (!form.source || (!made && is_stopped(made.error()))) return nullptr;
+  return form.source->changed(form.limits.settle);
 }
 
 // It may have been open for long while others were staged.
 Status Piece::freshen() {
   const PieceForm& form = this->form();
-  if (!form.source || is_unchanged(form.source->fd(), form.source->info())) return {};
+  if (!form.source || form.source->changed() == nullptr) return {};
   ItemRelay* const relay = form.relay;
   TRY(open_again());
   if (relay != nullptr) relay_by(*relay);
@@ -195,13 +230,15 @@ Status Piece::freshen() {
 Status Piece::build(const Place& place) {
   const SettleRules settle = form().limits.settle;
   Meter& meter = *form().meter;
-  const std::string path = form().path;
+  std::string path = form().path;
   const MeterMark mark(meter);
   Status opened = freshen();
   for (unsigned reads = 1;; ++reads) {
     if (opened) {
       Status made = build_once(place);
-      if (has_held_still(made)) return made;
+      const SourcePart* const changed = changed_while(made);
+      if (changed == nullptr) return made;
+      path = changed->path;
     } else if (opened.error().code != 0) {
       return opened;  // otherwise the cause is its content, which is not complete yet
     }
@@ -219,9 +256,8 @@ Status Piece::build(const Place& place) {
 Status Piece::build_once(const Place& place) {
   Status made = std::visit([&place](auto& form) { return form.build(place); }, form_);
   const PieceForm& form = this->form();
-  if (form.source && form.source->relayed() != nullptr)
-    form.relay->add(form.source->relayed()->close());
-  return made;
+  if (form.source) form.source->end_relay();
+  return made ? made : form.as_joined(std::move(made.error()));
 }
 
 }  // namespace nodestage

@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "common/text/human.hpp"
 #include "daemon/worker/piece/dataset_sources.hpp"
 #include "daemon/worker/piece/piece_form.hpp"
 
@@ -17,6 +18,7 @@ struct FilePiece : PieceForm {
   Result<Need> need();
   Result<PieceLook> look(std::chrono::milliseconds limit);
   Status build(const PieceContext& place);
+  Status write_parts(int to, Space& space);
 };
 
 // A compressed file that is no archive. It becomes a file.
@@ -49,9 +51,11 @@ class Piece {
     return std::visit([](const auto& form) { return form.default_name(); }, form_);
   }
 
-  // "tar.gz", "zip", "directory", "file"
+  // "tar.gz", "zip", "directory", "file", "tar in 3 parts"
   [[nodiscard]] std::string kind() const {
-    return std::visit([](const auto& form) { return form.kind(); }, form_);
+    const std::string kind = std::visit([](const auto& form) { return form.kind(); }, form_);
+    const std::size_t parts = form().wanted.parts.size();
+    return kind + (parts == 0 ? "" : " in " + counted(parts, "part", "parts"));
   }
 
   // The descriptor of the source, borrowed. Of a directory, it is what build() has copied, and -1
@@ -59,6 +63,9 @@ class Piece {
   [[nodiscard]] int source_fd() const {
     return form().source ? form().source->fd() : form().directory.get();
   }
+
+  // The file or the files that it is read from; null for a directory.
+  [[nodiscard]] const Source* source() const { return form().source.get(); }
 
   // The source file's size; 0 for a directory.
   [[nodiscard]] std::uint64_t size() const { return form().source ? form().source->size() : 0; }
@@ -78,13 +85,15 @@ class Piece {
 
   // What build() will take of the local disk, as far as is known (newest.hpp).
   Result<Need> need() {
-    return std::visit([](auto& form) { return form.need(); }, form_);
+    auto need = std::visit([](auto& form) { return form.need(); }, form_);
+    return need ? std::move(need) : form().as_joined(std::move(need.error()));
   }
 
   // Reads on for about `limit` as build() would, with all its threads, and writes nothing. Does not
   // read directories. Call it once, instead of build().
   Result<PieceLook> look(std::chrono::milliseconds limit) {
-    return std::visit([limit](auto& form) { return form.look(limit); }, form_);
+    auto look = std::visit([limit](auto& form) { return form.look(limit); }, form_);
+    return look ? std::move(look) : form().as_joined(std::move(look.error()));
   }
 
   // build() reads the source from other nodes of the job, where it can. Borrowed.
@@ -113,10 +122,11 @@ class Piece {
     return std::visit([](const PieceForm& form) -> const PieceForm& { return form; }, form_);
   }
 
+  static Result<Piece> open(PieceForm form, Source source);
   Status open_again();
   Status freshen();
   Status build_once(const Place& place);
-  [[nodiscard]] bool has_held_still(const Status& made) const;
+  [[nodiscard]] const SourcePart* changed_while(const Status& made) const;
 
   std::variant<DirectoryPiece, FilePiece, CompressedPiece, ArchivePiece> form_;
 };

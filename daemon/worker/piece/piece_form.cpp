@@ -9,6 +9,7 @@
 #include "common/request/destinations.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
+#include "common/text/part_names.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/container.hpp"
@@ -41,8 +42,7 @@ void PieceForm::add_skipped(std::uint64_t count, const Skipped& what) {
 }
 
 void PieceForm::begin_relay(std::uint64_t offset) {
-  if (relay == nullptr) return;
-  source->relay(relay->begin(path, source->fd(), source->info(), offset));
+  if (relay != nullptr) source->begin_relay(*relay, offset);
 }
 
 Error PieceForm::of_source(Error error) const {
@@ -53,10 +53,21 @@ Error PieceForm::of_source(Error error) const {
 
 // A part is neither damaged nor without its end.
 Error PieceForm::as_part(Error error) const {
-  if (is_part_name(path) && !is_stopped(error))
+  if (is_part_name(path) && !is_joined() && !is_stopped(error))
     error.advice =
-        "By its name it is one part of an archive in several files: join the parts in "
-        "order, and stage the whole";
+        "By its name it is one part of an archive in several files. " + how_to_stage_parts(path);
+  return error;
+}
+
+// What has a code is no fault of the content.
+Error PieceForm::as_joined(Error error) const {
+  const std::vector<std::string>& parts = wanted.parts;
+  if (parts.size() < 2 || error.code != 0) return error;
+  const std::string advice = std::exchange(
+      error.advice, "It was joined of " + human_count(parts.size()) + " parts, " +
+                        shown(last_part(parts.front())) + " to " + shown(last_part(parts.back())) +
+                        ": if another one follows or one is not whole, transfer it again");
+  if (!advice.empty()) error.advice += ". " + advice;
   return error;
 }
 

@@ -95,6 +95,7 @@ struct PieceForm {
   std::string idle_globs = {};
   Fd directory = Fd();  // the source directory, once it was opened
 
+  [[nodiscard]] bool is_joined() const { return !wanted.parts.empty(); }
   void add_note(const std::string& text);
   // Adds the note that so many were left out, if there are any.
   void add_skipped(std::uint64_t count, const Skipped& what);
@@ -103,6 +104,8 @@ struct PieceForm {
   [[nodiscard]] Error of_source(Error error) const;
   // A fault of its content, which a part of an archive need not have alone.
   [[nodiscard]] Error as_part(Error error) const;
+  // A fault of its content, which can be that of a part if it was joined.
+  [[nodiscard]] Error as_joined(Error error) const;
   // Reads the file as it is, while there is time.
   Status look_plainly(const LookTime& time, PieceLook& look);
 };

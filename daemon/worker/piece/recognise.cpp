@@ -4,11 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <set>
-
 #include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
+#include "common/text/part_names.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/archive/zip_index.hpp"
 
@@ -20,35 +19,6 @@ using Use = ArchiveName::Use;
 bool exists(const std::string& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0;
-}
-
-// Patterns that match the parts beside this one and nothing else, in the order of their numbers:
-// " t.tar.part[0-9] t.tar.part[0-9][0-9]". After "89" and "yz", split(1) writes "9000" and "zaaa".
-std::string all_parts(const std::string& directory, const PartName& part) {
-  const bool has_digits = part.number.find_first_not_of("0123456789") == std::string::npos;
-  std::set<std::size_t> lengths = {part.number.size()};
-  std::set<std::string> endings;
-  auto names = DirectoryStream::at(AT_FDCWD, directory.empty() ? "." : directory);
-  while (const auto name = names.next()) {
-    const auto other = part_name(*name);
-    if (other && other->is_like(part)) lengths.insert(other->number.size());
-    if (!name->starts_with(part.whole + part.joint)) continue;
-    const std::string ending(name->substr(part.whole.size() + part.joint.size()));
-    if (ending.size() == 2 || ending == "9000" || ending == "zaaa") endings.insert(ending);
-  }
-  char last = 'c';  // of the first letters
-  while (last < 'y' && endings.contains({static_cast<char>(last + 1), 'a'})) ++last;
-  const std::string first = has_digits ? "[0-9]" : std::string("[a-") + last + "]";
-  const std::string each = has_digits ? "[0-9]" : "[a-z]";
-  const std::string start = " " + shell_word(shown(directory + part.whole)) + part.joint;
-  std::string patterns;
-  for (const std::size_t length : lengths) {
-    patterns += start + first;
-    for (std::size_t i = 1; i < length; ++i) patterns += each;
-  }
-  if (endings.contains(has_digits ? "9000" : "zaaa") && !lengths.contains(4))
-    patterns += start + (has_digits ? "9" : "z") + each + each + each;
-  return patterns;
 }
 
 // As pickles of protocol 2 and later begin, PyTorch's old form with them, which is several in a
@@ -208,8 +178,7 @@ Status Recognition::check_zip_part() const {
   const std::string last = path_.substr(0, path_.rfind('/') + 1) + whole;
   if (found_.container != Container::zip && ::access(last.c_str(), F_OK) != 0) return {};
   return fault(0, shown(path_) + ": is one part of a zip archive in several files",
-               "Join the files, and stage the whole: zip -s 0 " + shell_word(shown(last)) +
-                   " --out WHOLE.zip (extract=no copies the part as it is)");
+               how_to_stage_parts(path_) + " (extract=no copies the part as it is)");
 }
 
 // Of what is named as an archive: PyTorch's own example writes "checkpoint.pth.tar".
@@ -281,21 +250,18 @@ Result<Recognised> recognise(Source& source, const Unpacking& wanted, const Deco
   return Recognition(source, wanted, limits).run();
 }
 
+std::string how_to_stage_parts(const std::string& path) {
+  const std::string option = how_to_join(path);
+  return "Stage the parts as one file, with " +
+         (option.empty() ? "a glob that matches them all and the key join" : option);
+}
+
 Error one_part(const std::string& path) {
-  const std::string cause = shown(path) + ": is one part of an archive in several files";
-  const auto part = part_name(path);
-  if (!part) return fault(0, cause, "Join the parts in order, and stage the whole");
-  const std::string directory = path.substr(0, path.rfind('/') + 1);
-  const std::string whole = directory + part->whole;
-  const std::string other = directory + "joined-" + part->whole;
-  const bool is_there = exists(whole);
-  std::string advice = is_there ? "Beside it is " + shell_word(shown(whole)) +
-                                      ": if that is the whole, stage it, or else join the parts"
-                                : "Join the parts in order, and stage the whole";
-  if (!is_there || !exists(other))
-    advice +=
-        ": cat" + all_parts(directory, *part) + " > " + shell_word(shown(is_there ? other : whole));
-  return fault(0, cause, advice + " (extract=no copies the part as it is)");
+  const std::string whole = path.substr(0, path.rfind('/') + 1) + whole_archive(path);
+  const std::string beside =
+      exists(whole) ? ", or " + shell_word(shown(whole)) + " beside it, if that is the whole" : "";
+  return fault(0, shown(path) + ": is one part of an archive in several files",
+               how_to_stage_parts(path) + beside + " (extract=no copies the part as it is)");
 }
 
 }  // namespace nodestage

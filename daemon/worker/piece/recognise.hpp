@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/request/request.hpp"
 #include "daemon/worker/archive/container.hpp"
@@ -31,6 +32,8 @@ struct Unpacking : DatasetItem {
   // Of a directory, these entries alone; null: all. What is not a directory is a fault then.
   // Borrowed.
   const NewestChoice* only = nullptr;
+  // With `join`: the parts of the file that is staged, whose path need not exist.
+  std::vector<std::string> parts = {};
 };
 
 inline LinksOut links_out(const DatasetItem& item) {
@@ -52,7 +55,10 @@ struct Recognised {
 // borrowed by the decoder.
 Result<Recognised> recognise(Source& source, const Unpacking& wanted, const DecoderLimits& limits);
 
-// The fault for one part of an archive, by its name. It looks for the others beside it.
+// "Stage the parts as one file, with --stage-dataset='/p/t.tar.part*:t,join'", for one of them.
+std::string how_to_stage_parts(const std::string& path);
+
+// The fault for one part of an archive, by its name. It looks for the whole beside it.
 Error one_part(const std::string& path);
 
 }  // namespace nodestage

@@ -64,6 +64,8 @@ struct FoundSources {
   std::vector<std::string> paths;
   bool is_group = false;       // `paths` are the sorted matches of a glob
   std::uint64_t specials = 0;  // FIFOs, sockets, and devices that match, and are none of `paths`
+  std::string whole = {};      // not "": `paths` are the parts of this file, in order
+  std::string note = {};       // then: for the user, or ""
 };
 
 // Finds the files of a source, which is a glob only if no file has exactly that name. Each name

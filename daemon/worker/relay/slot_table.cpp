@@ -5,6 +5,7 @@
 
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/spool/board.hpp"
+#include "daemon/worker/spool/relayed_sources.hpp"
 
 namespace nodestage {
 namespace {
@@ -185,7 +186,8 @@ bool SlotTable::claim(std::size_t i, const RelayAsk& ask) {
 Result<std::optional<JoinedFeed>> SlotTable::join(const RelayAsk& ask) {
   const Lock lock(mutex_);
   const bool is_file = ask.kind == RelayKind::file;
-  if (is_file && ask.identity.size < basis_.order.relay.least_bytes)
+  // It can be a part of a file that is large enough.
+  if (is_file && ask.identity.size < std::min(basis_.order.relay.least_bytes, k_least_of_whole))
     return Error{0, "it is smaller than what is relayed there"};
   if (auto joined = join_feed(ask)) return std::optional(std::move(*joined));
   if (has_feed_for(ask)) return Error{0, "it is not complete there, or its beginning is gone"};

@@ -40,7 +40,7 @@ std::string dataset_name(const DatasetItem& item, const std::string& source) {
 ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& first,
                      const ShareRules& rules) {
   ShareKey key(rules, is_group ? "datasets" : "dataset", dataset_name(item, first));
-  if (is_group && item.destination.empty())
+  if (is_group && !item.join && item.destination.empty())
     key.refuse("several files are kept only below one destination: --stage-dataset=SOURCE:DEST");
   for (const auto& row : Option<DatasetItem>::keys)
     if (row.tree == TreeEffect::changes && is_given(item, row))

@@ -14,7 +14,7 @@ namespace nodestage {
 std::string dataset_name(const DatasetItem& item, const std::string& source);
 
 // Returns the key of a dataset, without its sources. With is_group they are the matches of a glob,
-// which needs a destination. `first` is the first of them.
+// which needs a destination, or the parts of one file. `first` is the first of them, or that file.
 ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& first,
                      const ShareRules& rules);
 

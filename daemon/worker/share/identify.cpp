@@ -11,6 +11,7 @@
 #include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
+#include "common/text/part_names.hpp"
 #include "common/wire/status_file.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -83,9 +84,11 @@ Finding find_dataset(const DatasetItem& item, const ShareRules& rules, std::size
   const auto found = find_sources(item);
   if (!found) return not_found(found.error());
   Handover handover(rules, item, index);
+  if (found->paths.size() > k_most_handed_over) handover.give_up();  // the receiver takes no more
   Finding finding;
-  finding.name = dataset_name(item, found->paths.front());
-  ShareKey key = dataset_key(item, found->is_group, found->paths.front(), rules);
+  const std::string& first = item.join ? found->whole : found->paths.front();
+  finding.name = dataset_name(item, first);
+  ShareKey key = dataset_key(item, found->is_group, first, rules);
   for (const auto& path : found->paths) {
     const auto file = open_at(AT_FDCWD, path, k_open_source);
     struct stat info {};
@@ -112,7 +115,15 @@ Finding find_dataset(const DatasetItem& item, const ShareRules& rules, std::size
 // The mode of what is kept for all is not the user's, and what has changed lately may be changed
 // again under the same times.
 Finding find_opened(const DatasetItem& item, const OpenedItem& opened, const LookOrder& order) {
-  const std::string& first = opened.sources.front().path;
+  std::string first = opened.sources.front().path;
+  if (item.join) {
+    std::vector<std::string> paths;
+    for (const OpenedSource& source : opened.sources) paths.push_back(source.path);
+    const auto parts = order_parts(paths, item.source);
+    if (!parts) return not_found(parts.error());
+    if (parts->paths != paths) return not_found(Error{EINVAL, "its parts are not in order"});
+    first = parts->whole;
+  }
   const ShareRules rules{order, k_umask_for_all};
   Finding finding;
   finding.name = dataset_name(item, first);

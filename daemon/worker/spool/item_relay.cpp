@@ -363,15 +363,16 @@ RelayedSource::Outcome RelayedTree::close() {
   return {from_nodes_, node_, why_};
 }
 
-bool ItemRelay::may_ask(int fd, const struct stat& info) {
-  if (sources_ == nullptr || !sources_->qualifies(fd, info)) return false;
+bool ItemRelay::may_ask(int fd, const struct stat& info, std::uint64_t whole) {
+  if (sources_ == nullptr || !sources_->qualifies(fd, info, whole)) return false;
   const std::lock_guard lock(mutex_);
   return was_asked_ = true;
 }
 
 std::unique_ptr<RelayedSource> ItemRelay::begin(const std::string& path, int fd,
-                                                const struct stat& info, std::uint64_t offset) {
-  if (!may_ask(fd, info)) return nullptr;
+                                                const struct stat& info, std::uint64_t offset,
+                                                std::uint64_t whole) {
+  if (!may_ask(fd, info, whole)) return nullptr;
   std::string why;
   if (const auto place = sources_->claim(path, info, meter_, why))
     return std::make_unique<RelayedSource>(*place, *sources_, meter_, offset);

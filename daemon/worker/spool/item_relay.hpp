@@ -159,9 +159,12 @@ class ItemRelay {
   ItemRelay& operator=(const ItemRelay&) = delete;
 
   // Asks for the relay of an open source that is read next, from `offset` on. Returns null if the
-  // original must be read.
+  // original must be read. `whole`: of a part of a file, the size of all of it.
   std::unique_ptr<RelayedSource> begin(const std::string& path, int fd, const struct stat& info,
-                                       std::uint64_t offset);
+                                       std::uint64_t offset, std::uint64_t whole = 0);
+
+  // How many begun sources of this item can be open at once, or the next one waits.
+  [[nodiscard]] std::size_t share() const { return sources_ != nullptr ? sources_->share() : 1; }
 
   // The same for a directory; `wanted` is a fingerprint of what is wanted of it (relay_board.hpp).
   std::unique_ptr<RelayedTree> begin_directory(const std::string& path, int fd,
@@ -177,7 +180,7 @@ class ItemRelay {
   [[nodiscard]] std::string note() const;
 
  private:
-  bool may_ask(int fd, const struct stat& info);
+  bool may_ask(int fd, const struct stat& info, std::uint64_t whole = 0);
 
   RelayedSources* const sources_;
   Meter& meter_;

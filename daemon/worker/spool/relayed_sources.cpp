@@ -60,14 +60,16 @@ RelayedSources::RelayedSources(const RelayRules& rules, int board_fd, int spool_
 }
 
 // What is in a directory is not known in advance.
-bool RelayedSources::may_be_relayed(const struct stat& info) const {
+bool RelayedSources::may_be_relayed(const struct stat& info, std::uint64_t whole) const {
   if (S_ISDIR(info.st_mode)) return true;
-  return S_ISREG(info.st_mode) && info.st_size > 0 &&
-         static_cast<std::uint64_t>(info.st_size) >= rules_.least_bytes;
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  const bool is_worth_it =
+      size >= rules_.least_bytes || (size >= k_least_of_whole && whole >= rules_.least_bytes);
+  return S_ISREG(info.st_mode) && size > 0 && is_worth_it;
 }
 
-bool RelayedSources::qualifies(int fd, const struct stat& info) {
-  if (rules_.window_bytes == 0 || !may_be_relayed(info)) return false;
+bool RelayedSources::qualifies(int fd, const struct stat& info, std::uint64_t whole) {
+  if (rules_.window_bytes == 0 || !may_be_relayed(info, whole)) return false;
   const std::string mount = mount_of(fd);
   const std::lock_guard lock(mutex_);
   const auto [known, is_new] = mounts_.try_emplace(mount, false);
@@ -80,11 +82,15 @@ bool RelayedSources::qualifies(int fd, const struct stat& info) {
 }
 
 // O_PATH does not trouble the file's server.
-bool RelayedSources::expect(const std::string& path, const struct stat& info) {
-  if (!may_be_relayed(info)) return false;
+bool RelayedSources::expect(const std::string& path, const struct stat& info, std::uint64_t whole) {
+  if (!may_be_relayed(info, whole)) return false;
   const auto fd = open_at(AT_FDCWD, path, O_PATH);
-  if (!fd || !qualifies(fd->get(), info)) return false;
+  if (!fd || !qualifies(fd->get(), info, whole)) return false;
   ++expected_;
+  if (whole != 0) {
+    ++expected_parts_;
+    largest_part_ = std::max(largest_part_, static_cast<std::uint64_t>(info.st_size));
+  }
   const auto size = static_cast<std::uint64_t>(info.st_size);
   const bool is_directory = S_ISDIR(info.st_mode);
   expected_bytes_ = more(expected_bytes_, is_directory ? rules_.window_bytes : size);
@@ -94,6 +100,14 @@ bool RelayedSources::expect(const std::string& path, const struct stat& info) {
 
 std::uint64_t RelayedSources::most_lanes() const {
   return std::clamp<std::uint64_t>(rules_.window_bytes / k_good_ring, 1, k_relay_slots);
+}
+
+// The rings of other sources stay as large as they must be.
+std::uint64_t RelayedSources::lanes_for_parts() const {
+  if (expected_parts_ == 0) return 0;
+  const bool has_others = expected_parts_ < expected_;
+  const std::uint64_t ring = std::max(largest_part_, has_others ? k_good_ring : k_least_of_whole);
+  return std::min<std::uint64_t>({rules_.window_bytes / ring, expected_, k_relay_slots});
 }
 
 std::uint64_t RelayedSources::least_ring() const {
@@ -114,9 +128,10 @@ std::uint64_t RelayedSources::spool_taken() const {
 // The more lanes, the smaller their rings. A lane that no source takes has no data.
 void RelayedSources::begin(std::size_t at_once, SpoolSize size) {
   if (!refused_.empty() || !is_wanted()) return end();
-  const std::uint64_t used = std::min<std::uint64_t>({2 * at_once, expected_, most_lanes()});
-  lanes_ = static_cast<std::uint32_t>(size == SpoolSize::least ? most_lanes()
-                                                               : std::max<std::uint64_t>(used, 1));
+  const std::uint64_t few = std::min<std::uint64_t>({2 * at_once, expected_, most_lanes()});
+  const std::uint64_t used = std::max<std::uint64_t>({few, lanes_for_parts(), 1});
+  lanes_ = static_cast<std::uint32_t>(size == SpoolSize::least ? most_lanes() : used);
+  share_ = std::max<std::size_t>(lanes_ / std::max<std::size_t>(at_once, 1), 1);
   (*board_)->lanes = lanes_;
 }
 

@@ -62,11 +62,11 @@ class RelayedSources {
   ~RelayedSources() { end(); }
 
   // Returns whether the file or directory, open or opened with O_PATH, is one to relay.
-  [[nodiscard]] bool qualifies(int fd, const struct stat& info);
+  [[nodiscard]] bool qualifies(int fd, const struct stat& info, std::uint64_t whole = 0);
 
   // Notes that the file or directory at `path` will be read, if it qualifies. Returns whether it
-  // does.
-  bool expect(const std::string& path, const struct stat& info);
+  // does. One part of a file qualifies by the size of the whole, unless it is small.
+  bool expect(const std::string& path, const struct stat& info, std::uint64_t whole = 0);
   // Call it after the last expect(). Dismisses the relay worker if there is nothing for it.
   void end_if_unwanted() {
     if (!is_wanted()) end();
@@ -81,8 +81,11 @@ class RelayedSources {
   // Returns what the spool takes of the local disk now.
   [[nodiscard]] std::uint64_t spool_taken() const;
 
-  // Starts the relay. `at_once` is the number of sources that are read side by side.
+  // Starts the relay. `at_once` is the number of sources that are read side by side. Parts of files
+  // get more and smaller rings, which hold as many of them for nodes that come late.
   void begin(std::size_t at_once, SpoolSize size = SpoolSize::whole);
+  // How many slots one of the sources that are read side by side may take, if it has parts.
+  [[nodiscard]] std::size_t share() const { return share_; }
   // Relays nothing, for this reason.
   void refuse(const std::string& why);
 
@@ -118,8 +121,9 @@ class RelayedSources {
     RelayKind kind;
   };
   std::optional<RelayContext> claim(const Wanted& wanted, const Meter& meter, std::string& why);
-  [[nodiscard]] bool may_be_relayed(const struct stat& info) const;
+  [[nodiscard]] bool may_be_relayed(const struct stat& info, std::uint64_t whole) const;
   [[nodiscard]] std::uint64_t most_lanes() const;
+  [[nodiscard]] std::uint64_t lanes_for_parts() const;
   [[nodiscard]] std::uint64_t least_ring() const;
   [[nodiscard]] std::string reason();
   [[nodiscard]] bool is_lost() const;
@@ -133,9 +137,12 @@ class RelayedSources {
   std::optional<Board> board_;
   std::string refused_;  // why nothing is relayed; "": it is
   std::size_t expected_ = 0;
+  std::size_t expected_parts_ = 0;  // of these, parts of files
+  std::uint64_t largest_part_ = 0;
   std::uint64_t expected_bytes_ = 0;
   std::uint64_t least_bytes_ = 0;  // of the spool
   std::uint32_t lanes_ = 0;
+  std::size_t share_ = 1;
   std::atomic<bool> has_ended_ = false;
   std::map<std::string, bool> mounts_;  // by number: whether their type is in the list
 
@@ -144,6 +151,9 @@ class RelayedSources {
   static constexpr std::uint64_t k_never = ~std::uint64_t{0};
   std::atomic<std::uint64_t> lost_at_ = k_never;
 };
+
+// Of a part of a file, in bytes: a slot for a smaller one takes longer than to read it.
+inline constexpr std::uint64_t k_least_of_whole = 1ULL << 20;
 
 inline constexpr char k_relay_is_silent[] = "the process that relays does not answer";
 inline constexpr char k_relay_lagged[] = "this node was slower than the others";

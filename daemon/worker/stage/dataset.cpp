@@ -42,6 +42,10 @@ std::uint64_t bytes_of(const NewestChoice& choice) {
   return bytes;
 }
 
+void add_files(ShareKey& key, const Piece& piece) {
+  for (const SourcePart& part : piece.source()->parts()) add_source(key, part.path, part.fd.get());
+}
+
 // One --stage-dataset= option on its way: which sources it means, and where they go.
 class Dataset final : public StagedItem {
  public:
@@ -123,12 +127,13 @@ Status Dataset::plan() {
   }
   TRY_ASSIGN(DatasetSources found, find());
   sources_ = std::move(found.paths);
-  is_group_ = found.is_group;
+  is_group_ = found.is_group && found.whole.empty();
   newest_ = std::move(found.newest);
   note_ = std::move(found.note);
-  wanted_.is_match = is_group_;
+  wanted_.is_match = found.is_group;
+  if (item_.join) wanted_.parts = std::exchange(sources_, {found.whole});
   if (newest_ && !is_group_) wanted_.only = &*newest_;
-  if (Status measured = measure(); !measured)
+  if (Status measured = measure(item_.join ? &wanted_.parts : nullptr); !measured)
     return newest_ ? fault_of_chosen(std::move(measured.error())) : measured;
   if (wanted_.only != nullptr) meter_.bytes_total = bytes_of(*newest_);
   if (!item_.destination.empty()) return claim(item_.destination, item_.source);
@@ -310,13 +315,13 @@ Result<std::string> Dataset::build_one(int item_fd, const std::string& source,
 
 void Dataset::begin_watch() {
   for (auto* key : {&before_, &after_})
-    key->emplace(dataset_key(item_, is_group_, sources_.front(), share_rules()));
+    key->emplace(dataset_key(item_, wanted_.is_match, sources_.front(), share_rules()));
 }
 
 // The key of a directory is made of looks alone. So it is enough that it was the same when it was
 // identified, and is again now.
 void Dataset::look_again(const Piece& piece, const std::string& source) {
-  if (!piece.is_directory()) return add_source(*after_, source, piece.source_fd());
+  if (!piece.is_directory()) return add_files(*after_, piece);
   const TreeLook tree = dataset_tree(item_, source, piece.source_fd(), share_rules());
   for (auto* key : {&before_, &after_}) add_source(**key, source, tree);
 }
@@ -324,7 +329,7 @@ void Dataset::look_again(const Piece& piece, const std::string& source) {
 // Of a single source: several are not one that could be kept, newest= has another each time, and
 // what is in memory is not kept.
 void Dataset::mark_source(const Piece& piece, const std::string& source) {
-  if (sharing_.is_asked() || is_group_ || newest_ || is_in_memory()) return;
+  if (sharing_.is_asked() || wanted_.is_match || newest_ || is_in_memory()) return;
   source_mark_ = piece.is_directory() ? directory_mark(item_, piece.source_fd())
                                       : file_mark(item_, source, piece.source_fd(),
                                                   ShareRules{context_.order, context_.umask});
@@ -336,7 +341,7 @@ Status Dataset::build(Piece& piece, const std::string& source, int dir_fd,
   const auto writes = !sharing_.is_read_only()     ? Piece::Writes::kept
                       : context_.order.for_readers ? Piece::Writes::taken_for_all
                                                    : Piece::Writes::taken;
-  if (before_ && !piece.is_directory()) add_source(*before_, source, piece.source_fd());
+  if (before_ && !piece.is_directory()) add_files(*before_, piece);
   Status built = piece.build({dir_fd, name, context_.umask, space_, writes});
   if (meter_.has_too_many_files()) return too_many_files();
   if (!built) return built;

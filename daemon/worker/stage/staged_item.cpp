@@ -176,15 +176,20 @@ StagedItem::StagedItem(const std::string& source, Patience patience, ItemSharing
       space_(context.dir_fd, context.allowance),
       sharing_(shared, index, context.order) {}
 
-Status StagedItem::measure() {
+Status StagedItem::measure(const std::vector<std::string>* parts) {
+  const auto& files = parts != nullptr ? *parts : sources_;
   bool all_files = true;
+  std::vector<struct stat> infos;
+  for (const auto& source : files) {
+    TRY_ASSIGN(infos.emplace_back(), examine_source(source));
+    source_bytes_ += static_cast<std::uint64_t>(infos.back().st_size);
+    all_files = all_files && S_ISREG(infos.back().st_mode);
+  }
   is_relayed_ = true;
-  for (const auto& source : sources_) {
-    TRY_ASSIGN(const struct stat info, examine_source(source));
-    source_bytes_ += static_cast<std::uint64_t>(info.st_size);
-    all_files = all_files && S_ISREG(info.st_mode);
-    const bool is_expected = context_.relays != nullptr && may_relay(S_ISDIR(info.st_mode)) &&
-                             context_.relays->expect(source, info);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const bool is_expected =
+        context_.relays != nullptr && may_relay(S_ISDIR(infos[i].st_mode)) &&
+        context_.relays->expect(files[i], infos[i], parts != nullptr ? source_bytes_ : 0);
     is_relayed_ = is_relayed_ && is_expected;
   }
   meter_.bytes_total = all_files ? source_bytes_ : 0;

@@ -207,8 +207,9 @@ class StagedItem {
   [[nodiscard]] virtual std::string short_name() const = 0;   // of the record
   [[nodiscard]] virtual std::string variable_name() const = 0;
 
-  // Looks at sources_, which must be there, and learns how large they are.
-  Status measure();
+  // Looks at sources_, or at the parts of the only one, which must be there, and learns how large
+  // they are.
+  Status measure(const std::vector<std::string>* parts = nullptr);
   // An item that begins at once goes on with what is open; of others it would only take memory.
   void keep_open(Piece piece);
   Result<Piece> open_piece(const std::string& source, const Unpacking& wanted);

@@ -26,6 +26,9 @@ for day in sunday monday tuesday; do
 done
 touch -d '3 days ago' dumps/sunday
 touch -d '2 days ago' dumps/monday
+mkdir parts
+split -n 3 photos.tar parts/photos.tar.
+md5sum photos.tar >parts/photos.tar.md5
 # What conda-pack makes, in its form: no conda is here.
 mkdir -p env/bin env/conda-meta env/lib
 ln -s /usr/bin/python3 env/bin/python
