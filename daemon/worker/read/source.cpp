@@ -69,11 +69,15 @@ Result<Fd> open_source_directory(const std::string& path) {
 Result<Source> Source::open(const std::string& path, Meter& meter) {
   auto fd = open_file(path);
   if (!fd) return open_fault(path, fd.error().code);
+  return of_file(std::move(*fd), path, meter);
+}
+
+Result<Source> Source::of_file(Fd fd, const std::string& path, Meter& meter) {
   struct stat info {};
-  if (::fstat(fd->get(), &info) != 0) return open_fault(path, errno);
+  if (::fstat(fd.get(), &info) != 0) return open_fault(path, errno);
   if (!S_ISREG(info.st_mode)) return kind_fault(path);
-  static_cast<void>(::posix_fadvise(fd->get(), 0, 0, POSIX_FADV_SEQUENTIAL));
-  return Source(std::move(*fd), path, info, meter);
+  static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL));
+  return Source(std::move(fd), path, info, meter);
 }
 
 Result<std::size_t> Source::read(std::span<std::byte> into) {

@@ -33,6 +33,8 @@ class Source {
  public:
   // Refuses what is no regular file; never blocks on a FIFO or device. The meter is borrowed.
   static Result<Source> open(const std::string& path, Meter& meter);
+  // Of a regular file that is open already; the path is for faults. The meter is borrowed.
+  static Result<Source> of_file(Fd fd, const std::string& path, Meter& meter);
 
   // Reads from where the last read() ended. Fills all of `into` unless the end comes first.
   Result<std::size_t> read(std::span<std::byte> into);
