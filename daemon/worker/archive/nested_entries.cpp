@@ -384,9 +384,10 @@ Result<Block> NestedEntries::read() {
 
 // Opens the current entry of the top if it is an archive, and sets the directory for it.
 Result<bool> NestedEntries::open(const Entry& entry) {
-  const std::size_t stem = nested_stem(entry.name);
-  if (entry.kind != Entry::Kind::file || stem == 0 || levels_.size() == rules_.levels) return false;
   const std::size_t depth = levels_.size();
+  if (entry.kind != Entry::Kind::file || depth == rules_.levels) return false;
+  const std::size_t stem = nested_stem(entry.name);
+  if (stem == 0) return false;
   const auto read = [this, depth, &from = top()]() -> Result<Block> {
     TRY(meter_.check());
     auto block = from.read();
@@ -532,11 +533,12 @@ std::string NestedEntries::note() const {
   const auto add = [&note](const std::string& text) { note += (note.empty() ? "" : "; ") + text; };
   if (noted_ > 0)
     add(first_note_ + (noted_ > 1 ? " (and " + human_count(noted_ - 1) + " more with notes)" : ""));
+  const std::string name = "'" + shown(first_as_it_is_) + "'";
   if (files_as_they_are_ == 1)
-    add("'" + shown(first_as_it_is_) + "' is named like an archive and is none: a file");
+    add(name + " is named like an archive, but is not one: it was copied as it is");
   if (files_as_they_are_ > 1)
-    add(human_count(files_as_they_are_) +
-        " files are named like archives and are none, the first '" + shown(first_as_it_is_) + "'");
+    add(human_count(files_as_they_are_) + " files are named like archives, but are not: they were " +
+        "copied as they are (the first is " + name + ")");
   return note;
 }
 
