@@ -16,8 +16,8 @@ namespace {
 
 std::unique_ptr<Entries> entries_of(Container container, Source& source, Decoder& decoder) {
   if (container == Container::tar) return open_tar_entries(decoder);
-  auto entries = container == Container::zip ? open_zip_entries(source)
-                                             : open_file_entries(container, source);
+  auto entries =
+      container == Container::zip ? open_zip_entries(source) : open_file_entries(container, source);
   return entries ? std::move(*entries) : nullptr;
 }
 

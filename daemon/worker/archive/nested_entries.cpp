@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <unordered_set>
 #include <utility>
@@ -19,227 +18,18 @@
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
-#include "daemon/worker/basis/task_crew.hpp"
+#include "daemon/worker/archive/nested_member.hpp"
 #include "daemon/worker/decode/codec.hpp"
 #include "daemon/worker/decode/decoder.hpp"
-#include "daemon/worker/decode/ordered_parts.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_start_bytes = std::size_t{34} << 10;  // recognise_container()
-constexpr std::size_t k_round_bytes = 512;                    // Decoder::next()
-// Of compressed data that are kept until their beginning is decoded.
-constexpr std::size_t k_most_kept = std::size_t{16} << 20;
-constexpr std::size_t k_decoded_block = std::size_t{256} << 10;
-constexpr std::size_t k_decoded_blocks = k_decoder_blocks_held + 4;
-// Holes of a sparse member are read as zeros. More of them are a bomb.
-constexpr std::uint64_t k_most_holes = std::uint64_t{1} << 30;
 constexpr std::size_t k_most_extracted = std::size_t{1} << 16;
 constexpr const char* k_of_a_member =
     "Take that member out of the archive and test it alone. Without nested, it is staged as the "
     "file that it is";
-
-Slice copy_of(Bytes data) {
-  const std::shared_ptr<std::byte[]> memory(new std::byte[data.size()]);
-  std::copy(data.begin(), data.end(), memory.get());
-  return {memory, Bytes(memory.get(), data.size())};
-}
-
-// MemberBytes: the data of one member, as one run of bytes with zeros for its holes. As long as it
-// keeps them, they can be read again from the start.
-class MemberBytes {
- public:
-  using Read = std::function<Result<Block>()>;
-  MemberBytes(Read read, std::uint64_t size) : read_(std::move(read)), size_(size) {}
-
-  // As they come. Holes are left out.
-  Result<Block> block();
-  // Empty at the end.
-  Result<Slice> next();
-  // Its first bytes, up to that many; then it is at the start again.
-  Result<std::vector<std::byte>> start(std::size_t bytes);
-  void rewind();
-  [[nodiscard]] std::uint64_t size() const { return size_; }
-  void keep_no_more() {
-    keeps_ = false;
-    kept_.clear();
-  }
-  Status drain() {
-    for (;;) {
-      TRY_ASSIGN(const Block block, this->block());
-      if (block.data.empty()) return {};
-    }
-  }
-
- private:
-  const Read read_;
-  const std::uint64_t size_;
-  std::deque<Block> again_;  // comes before what read_() returns
-  std::deque<Block> kept_;
-  std::size_t kept_bytes_ = 0;
-  bool keeps_ = true;
-  Block block_;  // its data come after a hole
-  std::uint64_t at_ = 0;
-  std::uint64_t holes_ = 0;
-  bool has_ended_ = false;
-};
-
-Result<Block> MemberBytes::block() {
-  Block block;
-  if (!again_.empty()) {
-    block = std::move(again_.front());
-    again_.pop_front();
-  } else {
-    TRY_ASSIGN(block, read_());
-  }
-  if (!keeps_) return block;
-  // The outer archive's reader waits for its blocks if too many are held.
-  if (kept_bytes_ > k_start_bytes) block.data = copy_of(block.data.bytes());
-  kept_bytes_ += block.data.size();
-  if (kept_bytes_ > k_most_kept)
-    return Error{E2BIG, "the beginning of its compressed data cannot be decoded"};
-  kept_.push_back(block);
-  return block;
-}
-
-Result<Slice> MemberBytes::next() {
-  static const std::byte k_zeros[std::size_t{64} << 10] = {};
-  if (block_.data.empty() && !has_ended_) {
-    TRY_ASSIGN(block_, block());
-    has_ended_ = block_.data.empty();
-    if (has_ended_) block_.offset = std::max(size_, at_);
-    if (block_.offset < at_) return Error{EINVAL, "its data are not in order"};
-  }
-  if (at_ < block_.offset) {
-    const auto count = std::min<std::uint64_t>(block_.offset - at_, sizeof k_zeros);
-    at_ += count;
-    holes_ += count;
-    if (holes_ > k_most_holes)
-      return Error{E2BIG, "it has more than " + human_bytes(k_most_holes) + " of holes"};
-    return Slice(nullptr, Bytes(k_zeros, count));
-  }
-  at_ += block_.data.size();
-  return std::exchange(block_.data, {});
-}
-
-Result<std::vector<std::byte>> MemberBytes::start(std::size_t bytes) {
-  std::vector<std::byte> start;
-  while (start.size() < bytes) {
-    TRY_ASSIGN(const Slice slice, next());
-    if (slice.empty()) break;
-    const Bytes part = slice.bytes().first(std::min(slice.size(), bytes - start.size()));
-    start.insert(start.end(), part.begin(), part.end());
-  }
-  rewind();
-  return start;
-}
-
-void MemberBytes::rewind() {
-  again_.insert(again_.begin(), kept_.begin(), kept_.end());
-  kept_.clear();
-  kept_bytes_ = 0;
-  block_ = {};
-  at_ = holes_ = 0;
-  has_ended_ = false;
-}
-
-// A member that is not compressed, in blocks of round sizes: its own, wherever they are.
-class PlainMember final : public Decoding {
- public:
-  explicit PlainMember(MemberBytes& bytes) : bytes_(bytes) {}  // borrowed
-
-  Result<Slice> next() override;
-  [[nodiscard]] std::uint64_t position() const override { return position_; }
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return {}; }
-
- private:
-  MemberBytes& bytes_;
-  std::vector<std::byte> rest_;  // less than a round size
-  std::uint64_t position_ = 0;
-};
-
-Result<Slice> PlainMember::next() {
-  for (;;) {
-    TRY_ASSIGN(Slice slice, bytes_.next());
-    position_ += slice.size();
-    if (slice.empty()) return copy_of(std::exchange(rest_, {}));
-    if (!rest_.empty()) {
-      rest_.insert(rest_.end(), slice.bytes().begin(), slice.bytes().end());
-      slice = copy_of(rest_);
-    }
-    const std::size_t round = slice.size() / k_round_bytes * k_round_bytes;
-    const Bytes rest = slice.bytes().subspan(round);
-    rest_.assign(rest.begin(), rest.end());
-    if (round > 0) return slice.part(0, round);
-  }
-}
-
-// A compressed one, which the thread that reads it decodes.
-class CompressedMember final : public Decoding {
- public:
-  // Borrows all.
-  CompressedMember(MemberBytes& bytes, BufferPool& pool, const Decoder::Stream& about)
-      : path_(about.path),
-        pool_(pool),
-        input_(0,
-               [&bytes]() -> Result<Slice> {
-                 TRY_ASSIGN(const Slice slice, bytes.next());
-                 return copy_of(slice.bytes());  // a codec may hold several
-               }),
-        faults_(about.path, about.size, about.coding),
-        reader_(input_, about.coding, make_codec(about.coding), faults_) {}
-
-  // The beginning of what next() will return. Only before it.
-  Result<Bytes> peek() {
-    TRY_ASSIGN(first_, next());
-    return first_.bytes();
-  }
-  Result<Slice> next() override;
-  [[nodiscard]] std::uint64_t position() const override { return input_.offset(); }
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return reader_.junk_at(); }
-
- private:
-  Result<Slice> decode();
-  Status check_behind();
-
-  const std::string path_;
-  BufferPool& pool_;
-  CompressedInput input_;
-  const DecodeFaults faults_;
-  FrameReader reader_;
-  Slice first_;
-};
-
-Result<Slice> CompressedMember::next() {
-  if (!first_.empty()) return std::exchange(first_, {});
-  Result<Slice> slice = Slice();
-  const Status done = guarded([&]() -> Status {
-    slice = decode();
-    return {};
-  });
-  if (!done) return done.error();
-  return slice;
-}
-
-Result<Slice> CompressedMember::decode() {
-  if (!reader_.fault()) return reader_.fault().error();
-  const BufferPool::Buffer buffer = pool_.take();
-  const std::size_t bytes = reader_.fill(buffer.memory);
-  if (bytes > 0) return buffer.filled(bytes);
-  if (!reader_.fault()) return reader_.fault().error();
-  TRY(check_behind());
-  return Slice();
-}
-
-// Another archive there would be lost.
-Status CompressedMember::check_behind() {
-  if (!reader_.junk_at()) return {};
-  TRY(input_.ensure(k_round_bytes));
-  const std::string kind = kind_of_start(input_.front());
-  return kind.empty() ? Status() : Status(other_archive(path_, kind, reader_.junk_at()));
-}
 
 // With a name like that, zeros are an empty one.
 bool is_tar_start(Bytes start, const ArchiveName& name) {
@@ -399,7 +189,7 @@ Result<bool> NestedEntries::open(const Entry& entry) {
   level.prefix = entry.name.substr(0, stem) + "/";
   level.bytes = std::make_unique<MemberBytes>(read, entry.size);
   const ArchiveName& name = *archive_name(last_part(entry.name));
-  TRY_ASSIGN(const std::vector<std::byte> start, level.bytes->start(k_start_bytes));
+  TRY_ASSIGN(const std::vector<std::byte> start, level.bytes->start(k_member_start));
   auto opened = open_level(level, start, name);
   if (!opened) return of_member(std::move(opened.error()), level.member);
   if (!*opened) {
@@ -537,7 +327,8 @@ std::string NestedEntries::note() const {
   if (files_as_they_are_ == 1)
     add(name + " is named like an archive, but is not one: it was copied as it is");
   if (files_as_they_are_ > 1)
-    add(human_count(files_as_they_are_) + " files are named like archives, but are not: they were " +
+    add(human_count(files_as_they_are_) +
+        " files are named like archives, but are not: they were " +
         "copied as they are (the first is " + name + ")");
   return note;
 }
