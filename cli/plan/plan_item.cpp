@@ -178,8 +178,9 @@ Status look_at(const std::vector<std::string>& sources, const Unpacking& wanted,
     TRY_ASSIGN(const struct stat info, examine_source(source));
     plan.source_bytes.value += static_cast<std::uint64_t>(info.st_size);
   }
+  Status looked = look_at_file(piece, threads, plan);
   if (!piece.note().empty()) plan.advice.push_back(piece.note());
-  return look_at_file(piece, threads, plan);
+  return looked;
 }
 
 // Files and directories that become one tree: the numbers are added, and the rest is of the files.

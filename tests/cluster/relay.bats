@@ -161,6 +161,16 @@ is_whole() {
     assert_idle_clean
 }
 
+@test "three nodes read an archive of archives once in all, and extract them" {
+    as alice bash -euc 'for i in 1 2 3; do tar cf f$i.tar -C tree f$i; done
+        (cd tree && zip -q0 ../f4.zip f4); for i in 5 6; do tar czf f$i.tgz -C tree f$i; done; tar cf slow/inner.tar f?.*'
+    sbatch_ends COMPLETED -N3 --stage-dataset=slow/inner.tar,nested \
+        --wrap="srun bash -c 'cd \$NODESTAGE_DATASET && cat f[1-6]/f? | cmp - <(cat ~/tree/f[1-6]) && echo whole on \$SLURMD_NODENAME'"
+    is_whole "$JOBID" 3
+    (($(sum "$JOBID" bytes_from_nodes) >= 2 * (SIZE - (2 << 20))))
+    assert_idle_clean
+}
+
 # A process on n1 has the whole of FILE in its memory, so that the kernel keeps it, until release: `hold FILE`.
 hold() {
     on n1 timeout 900 python3 - "$1" <<'PY' >/dev/null 3>&- &

@@ -14,6 +14,7 @@
 class Attack {
  public:
   StageRun stage;
+  unsigned nested = 0;  // levels
 
   Attack() {
     stage.prepare(
@@ -30,7 +31,9 @@ class Attack {
   std::string stage_file(const std::string& name) {
     ::chmod((stage.data() + "/" + name).c_str(), 0644);
     stage.request.datasets.clear();
-    stage.add(name).destination = "got";
+    auto& item = stage.add(name);
+    item.destination = "got";
+    item.nested = nested;
     const auto before = outside();
     const int code = stage.run();
     const auto after = outside();

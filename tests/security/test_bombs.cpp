@@ -21,6 +21,15 @@ std::uint64_t written(const Attack& attack) {
   return attack.stage.claims.empty() ? 0 : attack.stage.claims.back().written.bytes;
 }
 
+// Nothing outside is changed, whether it is refused or not; if `entry` is given, it is.
+void check_nested(const std::string& bytes, const std::string& entry) {
+  Attack attack;
+  attack.nested = 1;
+  const std::string fault = attack.stage_bytes(bytes, "x.tar");
+  INFO(fault);
+  if (!entry.empty()) CHECK(Attack::names(fault, "x.tar", entry));
+}
+
 }  // namespace
 
 TEST_CASE("a flat bomb ends at what the node has admitted") {
@@ -104,6 +113,53 @@ TEST_CASE("a nested bomb is not opened further") {
       "tar cf outer.tar inner.tar.gz && rm zeros inner.tar.gz");
   CHECK(attack.stage_file("outer.tar") == "");
   CHECK(attack.got() == "inner.tar.gz");
+}
+
+TEST_CASE(
+    "a bomb within a bomb ends at what the node has admitted, and so does the copy of a zip") {
+  for (const std::string pack :
+       {"gzip -1 inner.tar", "xz -0 inner.tar", "zip -q1 inner.zip inner.tar"}) {
+    CAPTURE(pack);
+    Attack attack;
+    attack.nested = 2;
+    attack.stage.room = Amount{k_room, 1000};
+    attack.stage.prepare("truncate -s 64M zeros && tar cf inner.tar zeros && " + pack +
+                         " && rm -f inner.tar zeros && tar czf bomb.tgz inner.* && rm inner.*");
+    CHECK(Attack::names(attack.stage_file("bomb.tgz"), "bomb.tgz", "disk"));
+    CHECK(written(attack) <= k_room);
+  }
+  Attack attack;
+  attack.nested = 1;
+  attack.stage.room = Amount{k_room, 1000};
+  attack.stage.prepare(
+      "(printf 'PK\\003\\004'; head -c 64M /dev/zero) > z.zip && "
+      "tar czf bomb.tgz z.zip && rm z.zip");
+  CHECK(Attack::names(attack.stage_file("bomb.tgz"), "bomb.tgz", "disk"));
+  CHECK(written(attack) <= k_room);
+}
+
+TEST_CASE("100,000 archives in one end at the files that the node has admitted") {
+  Attack attack;
+  attack.nested = 4;
+  attack.stage.room = Amount{k_room, 1000};
+  std::vector<TarHeader> headers;
+  for (int i = 0; i < nodestage::rounds(100'000); ++i) {
+    headers.push_back({"d" + std::to_string(i) + ".tar"});
+    headers.back().data = k_tar_end;
+  }
+  CHECK(Attack::names(attack.stage_bytes(tar(headers), "bomb.tar"), "bomb.tar", ""));
+  CHECK(attack.stage.claims.back().written.inodes <= 1000);
+}
+
+TEST_CASE("names and links of an inner archive do not lead out of it") {
+  const std::string up = tar({{"../../victim/file"}});
+  check_nested(tar({{"a.tar", '0', "", up}}), "a/../../victim/file");
+  check_nested(tar({{"../a.tar", '0', "", tar({{"f"}})}}), "../a");
+  check_nested(tar({{"a.tar", '0', "", tar({{"l", '1', "../../victim/file"}})}}), "a/l");
+  const std::string through = tar({{"l", '2', "../../victim"}, {"l/new", '0', "", "x"}});
+  check_nested(tar({{"a.tar", '0', "", through}}), "a/l/new");
+  const std::string below = tar({{"new", '0', "", "x"}});
+  check_nested(tar({{"a", '2', "../victim"}, {"a.tar", '0', "", below}}), "");
 }
 
 TEST_CASE("a codec within a codec is decoded once") {

@@ -9,6 +9,7 @@
 
 #include "common/text/human.hpp"
 #include "daemon/worker/archive/tar_header.hpp"
+#include "daemon/worker/archive/zip_index.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/decode/codec.hpp"
 
@@ -66,6 +67,14 @@ Container recognise_container(Bytes start) {
 bool starts_with_zero_block(Bytes start) {
   const std::string_view text = start_text(start).substr(0, k_tar_block);
   return text.size() == k_tar_block && text.find_first_not_of('\0') == std::string_view::npos;
+}
+
+// Of a local header, which has the name's length at 26 and the name at 30.
+bool has_pickle_first(Bytes start) {
+  const std::string_view text = start_text(start);
+  if (text.size() < k_local_bytes) return false;
+  const auto length = little_endian<std::uint16_t>(text, 26);
+  return text.substr(k_local_bytes, length).ends_with("/data.pkl");
 }
 
 namespace {

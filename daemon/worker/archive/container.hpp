@@ -18,6 +18,9 @@ Container recognise_container(Bytes start);
 // Whether the stream starts with 512 bytes of zeros: an empty tar, if the name says so.
 bool starts_with_zero_block(Bytes start);
 
+// Whether a zip's first member is a checkpoint's, as PyTorch writes it.
+bool has_pickle_first(Bytes start);
+
 // What follows the end of an archive: padding, another archive (as cat joins them), or other bytes.
 
 inline constexpr const char* k_junk_note = "bytes after the end of the archive were ignored";

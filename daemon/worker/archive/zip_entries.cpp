@@ -31,6 +31,8 @@ class ZipEntries final : public Entries, private EntryData {
  private:
   Status write(std::uint64_t id, FileSink& sink) const override;
   Status read_link();
+  void begin_stream();
+  [[nodiscard]] BufferPool::Buffer take_buffer();
   [[nodiscard]] bool is_for_one_thread() const;
 
   Source& source_;
@@ -61,8 +63,7 @@ Result<Entry*> ZipEntries::next() {
   entry_ = index_.record(current_).entry();
   if (entry_.kind == Entry::Kind::symlink) TRY(read_link());
   if (is_for_one_thread()) {
-    streamed_.emplace(source_, index_, current_);
-    streamed_bytes_ = 0;
+    begin_stream();
   } else {
     is_fetched_ = entry_.kind == Entry::Kind::file;
   }
@@ -84,13 +85,28 @@ Status ZipEntries::read_link() {
       source_, "the target of the symbolic link '" + shown(entry_.name) + "' contains a NUL byte");
 }
 
+void ZipEntries::begin_stream() {
+  streamed_.emplace(source_, index_, current_);
+  streamed_bytes_ = 0;
+}
+
+// A small member does not occupy a large block while it waits for its writer.
+BufferPool::Buffer ZipEntries::take_buffer() {
+  if (streamed_->size() >= k_block) return memory_.take();
+  const std::size_t bytes = streamed_->size() + 1;  // more than there is, so that its end is seen
+  const std::shared_ptr<std::byte[]> memory(new std::byte[bytes]);
+  return {memory, {memory.get(), bytes}};
+}
+
+// Whoever begins to read a file here reads all of it, and its data() are not fetched then.
 Result<Block> ZipEntries::read() {
+  if (std::exchange(is_fetched_, false)) begin_stream();
   if (!streamed_) return Block{};
   if (streamed_bytes_ == 0) TRY(streamed_->open());
-  const BufferPool::Buffer buffer = memory_.take();
+  const BufferPool::Buffer buffer = take_buffer();
   TRY_ASSIGN(const std::size_t count, streamed_->next(buffer.memory));
   const std::uint64_t offset = std::exchange(streamed_bytes_, streamed_bytes_ + count);
-  if (count < k_block) streamed_.reset();
+  if (count < buffer.memory.size()) streamed_.reset();
   return Block{offset, buffer.filled(count)};
 }
 

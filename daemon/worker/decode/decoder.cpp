@@ -62,7 +62,7 @@ Status Decoder::start() {
 }
 
 Result<Slice> Decoder::next() {
-  TRY(source_->meter().check());
+  TRY(meter_->check());
   if (!fault_) return fault_.error();
   if (decoding_ == nullptr) {
     fault_ = guarded([&] { return start(); });

@@ -52,6 +52,20 @@ class Decoder {
   // Recognizes the coding from the first MiB. The source is borrowed. Starts no thread yet.
   static Result<Decoder> open(Source& source, const DecoderLimits& limits = {});
 
+  // Of bytes that come from elsewhere: of an archive in an archive. `from` decodes them.
+  struct Stream {
+    std::string path;    // for faults, as are size and coding
+    std::uint64_t size;  // of the encoded bytes
+    Coding coding;
+    const Meter* meter;  // borrowed
+  };
+  Decoder(Stream about, std::unique_ptr<Decoding> from)
+      : meter_(about.meter),
+        path_(std::move(about.path)),
+        size_(about.size),
+        coding_(about.coding),
+        decoding_(std::move(from)) {}
+
   // The next block, of at most 4 MiB. Its size is a multiple of 512 bytes, except for the last one.
   // Empty at the end. A fault comes after everything that was decoded before it, and is repeated.
   // The first call starts the threads.
@@ -73,7 +87,7 @@ class Decoder {
   [[nodiscard]] unsigned threads() const { return decoding_ != nullptr ? decoding_->threads() : 1; }
 
   [[nodiscard]] Coding coding() const { return coding_; }
-  [[nodiscard]] const std::string& path() const { return source_->path(); }
+  [[nodiscard]] const std::string& path() const { return path_; }
   // At the end: the position in the file of bytes after the compressed data which were ignored,
   // perhaps with zeros before them.
   [[nodiscard]] std::optional<std::uint64_t> junk_at() const { return junk_at_; }
@@ -84,13 +98,21 @@ class Decoder {
   [[nodiscard]] Error damaged(std::string_view cause) const;
 
  private:
-  Decoder(Source& source, const DecoderLimits& limits) : source_(&source), limits_(limits) {}
+  Decoder(Source& source, const DecoderLimits& limits)
+      : source_(&source),
+        meter_(&source.meter()),
+        path_(source.path()),
+        size_(source.size()),
+        limits_(limits) {}
   Result<Slice> read_first();
   Status start();
   Result<Bytes> peek_decoded();
-  [[nodiscard]] DecodeFaults faults() const { return {*source_, coding_}; }
+  [[nodiscard]] DecodeFaults faults() const { return {path_, size_, coding_}; }
 
-  Source* source_;
+  Source* source_ = nullptr;  // null: a stream, which is decoded from the start on
+  const Meter* meter_;
+  std::string path_;
+  std::uint64_t size_;
   DecoderLimits limits_;
   Coding coding_ = Coding::plain;
   std::vector<Slice> first_;  // of the file, read to recognize the coding

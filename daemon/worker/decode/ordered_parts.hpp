@@ -34,7 +34,9 @@ namespace nodestage {
 class DecodeFaults {
  public:
   DecodeFaults(const Source& source, Coding coding)
-      : path_(source.path()), size_(source.size()), coding_(coding) {}
+      : DecodeFaults(source.path(), source.size(), coding) {}
+  DecodeFaults(std::string path, std::uint64_t size, Coding coding)
+      : path_(std::move(path)), size_(size), coding_(coding) {}
 
   // The file ends at `offset`, which is too early.
   [[nodiscard]] Error cut_off(std::uint64_t offset) const;

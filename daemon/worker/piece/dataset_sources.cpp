@@ -341,6 +341,7 @@ Status DirectoryPiece::finish(const TreeSummary& summary) {
   add_note(printable(summary.entries));
   link_note = printable(summary.links);
   if (wanted.strip > 0) add_note("strip= has no meaning for a directory");
+  if (wanted.nested > 0) add_note("nested has no meaning for a directory");
   if (wanted.extract == Extract::yes) add_note("extract= has no meaning for a directory");
   idle_globs = printable(summary.idle_globs);
   const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);

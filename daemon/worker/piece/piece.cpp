@@ -51,6 +51,7 @@ class NewFile {
     unreadable.look_at(place_.name, info_.st_mode);
     form_.add_note(unreadable.note());
     if (wanted.links == Links::follow) form_.add_note(k_only_directories);
+    if (wanted.nested > 0) form_.add_note("nested has a meaning for archives only");
     Unpacking in_vain = wanted;
     if (wanted.is_match) in_vain.exclude.clear();
     if (const std::string keys = entry_keys_of(in_vain, wanted.newest == 0); !keys.empty())

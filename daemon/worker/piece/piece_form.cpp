@@ -126,12 +126,17 @@ std::size_t depth_of(const std::string& name) {
   return static_cast<std::size_t>(std::count(name.begin(), name.end(), '/'));
 }
 
+bool is_nested(const Entry& entry) {
+  return entry.kind == Entry::Kind::file && nested_stem(entry.name) > 0;
+}
+
 // Returns whether it reached the archive's end.
 Result<bool> read_entries(Entries& entries, const LookTime& time, PieceLook& look) {
   while (time.is_left()) {
     TRY_ASSIGN(const Entry* entry, entries.next());
     if (entry == nullptr) return true;
     if (entry->kind != Entry::Kind::directory) ++look.files;
+    if (is_nested(*entry)) ++look.archives;
     std::uint64_t left = entry->kind == Entry::Kind::file ? entry->size : 0;
     bool has_more = true;
     while (has_more && time.is_left()) {
@@ -147,6 +152,13 @@ Result<bool> read_entries(Entries& entries, const LookTime& time, PieceLook& loo
 
 }  // namespace
 
+std::string nested_note(std::uint64_t archives, std::uint64_t files, const char* whose) {
+  if (archives == 0 || 2 * archives <= files) return {};
+  if (files == 1) return std::string(whose) + " only file is an archive; nested extracts it";
+  return human_count(archives) + " of " + whose + " " + human_count(files) +
+         " files are archives; nested extracts them";
+}
+
 std::string ArchivePiece::default_name() const {
   return nodestage::default_name(path, wanted.extract);
 }
@@ -161,6 +173,13 @@ Status ArchivePiece::open_entries() {
   if (entries_) return {};
   TRY_ASSIGN(entries_, entries_of_container());
   return entries_->contents() != nullptr ? check_members(*entries_->contents()) : Status();
+}
+
+// Call it once, when they are open.
+void ArchivePiece::open_nested(std::optional<NestedRoom> room) {
+  if (wanted.nested == 0) return;
+  entries_ = open_nested_entries(std::move(entries_), *source,
+                                 {wanted.nested, wanted.eof, limits.rules, room});
 }
 
 Result<std::unique_ptr<Entries>> ArchivePiece::entries_of_container() {
@@ -194,13 +213,16 @@ Status ArchivePiece::check_members(const ArchiveContents& contents) const {
 
 Result<Need> ArchivePiece::need() {
   const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
-  if (container_ == Container::zip) {
+  const bool is_part = !wanted.include.empty() || !wanted.exclude.empty();
+  if (container_ == Container::zip && !(wanted.nested > 0 && (is_part || wanted.strip > 0))) {
     TRY(open_entries());
-    return need_of_members(*entries_->contents(), filter);
+    Need need = need_of_members(*entries_->contents(), filter);
+    if (wanted.nested > 0) need.least = {};
+    return need;
   }
-  if (!wanted.include.empty() || !wanted.exclude.empty()) return Need{};
+  if (is_part) return Need{};
   TRY_ASSIGN(Need need, need_of_archive(*source, decoder_->coding(), container_));
-  if (wanted.strip > 0) need.least = {};
+  if (wanted.strip > 0 || wanted.nested > 0) need.least = {};
   return need;
 }
 
@@ -208,10 +230,15 @@ Result<PieceLook> ArchivePiece::look(std::chrono::milliseconds limit) {
   const LookTime time(limit);
   PieceLook look;
   TRY(open_entries());
-  if (const ArchiveContents* contents = entries_->contents()) {
+  open_nested(std::nullopt);
+  const ArchiveContents* contents = wanted.nested == 0 ? entries_->contents() : nullptr;
+  if (contents != nullptr) {
     look.index = PieceLook::Index{0, contents->total_size(), contents->is_plain()};
-    for (std::size_t i = 0; i < contents->size(); ++i)
-      look.index->files += contents->member(i).name.ends_with('/') ? 0U : 1U;
+    for (std::size_t i = 0; i < contents->size(); ++i) {
+      const std::string member = contents->member(i).name;
+      look.index->files += member.ends_with('/') ? 0U : 1U;
+      look.archives += nested_stem(member) > 0 ? 1U : 0U;
+    }
     TRY(look_plainly(time, look));
   } else {
     const std::uint64_t before = meter->bytes_read;
@@ -222,12 +249,17 @@ Result<PieceLook> ArchivePiece::look(std::chrono::milliseconds limit) {
     look.threads = decoder_->threads();
   }
   look.spent = time.spent();
+  const bool is_all = look.is_whole || look.index;
+  if (wanted.nested == 0 && !wanted.is_by_content)
+    add_note(nested_note(look.archives, look.index ? look.index->files : look.files,
+                         is_all ? "its" : "its first"));
   return look;
 }
 
 Status ArchivePiece::build(const PieceContext& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());  // first: it looks for an index at the end
+  open_nested(NestedRoom{place.dir_fd, place.space});
   begin_relay(is_stream(container_) ? source->position() : 0);
   TreeWriter writer(to.get(), place.umask, *meter, place.space,
                     {limits.threads, limits.memory / 3, limits.rules.escaping, limits.rules.special,
@@ -271,6 +303,8 @@ Status ArchivePiece::write_entries(TreeWriter& writer, EntryLimits& bounds, OutL
   std::string name;
   std::uint64_t seen = 0;
   std::uint64_t taken = 0;
+  std::uint64_t files = 0;
+  std::uint64_t archives = 0;
   for (;;) {
     auto next = entries_->next();
     if (!next) return at_entry(std::move(next.error()), name);
@@ -307,6 +341,8 @@ Status ArchivePiece::write_entries(TreeWriter& writer, EntryLimits& bounds, OutL
       entry.link = std::move(*stripped);
     }
     if (!mapped->empty()) ++taken;
+    if (entry.kind == Entry::Kind::file) ++files;
+    if (wanted.nested == 0 && is_nested(entry)) ++archives;
     if (Status added = write_entry(entry, writer, bounds); !added) {
       const std::string* failed = writer.failed_entry();
       return at_entry(std::move(added.error()), failed != nullptr ? *failed : name);
@@ -314,6 +350,7 @@ Status ArchivePiece::write_entries(TreeWriter& writer, EntryLimits& bounds, OutL
   }
   idle_globs = filter.idle_globs();
   if (seen == 0) add_note("the archive has no entries");
+  if (!wanted.is_by_content) add_note(nested_note(archives, files));
   return check_taken(path, wanted, seen, taken,
                      "Look at its names; globs match what strip= leaves of them");
 }
@@ -347,7 +384,7 @@ Error ArchivePiece::at_entry(Error error, const std::string& name) const {
   if (is_stopped(error)) return error;
   const std::string start = shown(path) + ": ";
   const bool has_path = error.what.starts_with(start);
-  if (name.empty()) return of_source(std::move(error));
+  if (name.empty() || error.what.starts_with(start + "entry '")) return of_source(std::move(error));
   if (has_path) return with_suffix(std::move(error), " (entry " + shown(name) + ")");
   return with_advice(with_prefix(std::move(error), start + "entry '" + shown(name) + "': "),
                      "Make the archive again without such an entry");

@@ -12,6 +12,7 @@
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
+#include "daemon/worker/archive/nested_entries.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/decode/decoder.hpp"
@@ -42,6 +43,7 @@ struct PieceLook {
   std::uint64_t bytes = 0;   // which contain this much of files' data (if the archive is a stream),
   std::uint64_t files = 0;   // in this many files (likewise),
   std::uint64_t unread = 0;  // of which the last one has this much more
+  std::uint64_t archives = 0;  // of the files, by their names
   std::chrono::milliseconds spent{0};
   bool is_whole = false;  // everything was read
   unsigned threads = 1;   // that decoded it
@@ -131,6 +133,10 @@ Status check_taken(const std::string& path, const Unpacking& wanted, std::uint64
 class TreeWriter;
 class EntryLimits;
 
+// The note, without `nested`, that most files of an archive are archives, or "". `files` is how
+// many there are: "its", or "its first".
+std::string nested_note(std::uint64_t archives, std::uint64_t files, const char* whose = "its");
+
 class ArchivePiece : public PieceForm {
  public:
   ArchivePiece(PieceForm form, Container container, std::unique_ptr<Decoder> decoder)
@@ -148,6 +154,7 @@ class ArchivePiece : public PieceForm {
  private:
   Status look_behind();
   Status open_entries();
+  void open_nested(std::optional<NestedRoom> room);
   Result<std::unique_ptr<Entries>> entries_of_container();
   [[nodiscard]] Status check_members(const ArchiveContents& contents) const;
   Status write_entries(TreeWriter& writer, EntryLimits& bounds, OutLinks& out_links);

@@ -31,14 +31,6 @@ bool starts_with_pickle(Bytes start) {
   return protocol >= 2 && protocol <= 5 && k_opcodes.find(opcode) != std::string_view::npos;
 }
 
-// Of a local header, which has the name's length at 26 and the name at 30.
-bool has_pickle_first(Bytes start) {
-  const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
-  if (text.size() < k_local_bytes) return false;
-  const auto length = little_endian<std::uint16_t>(text, 26);
-  return text.substr(k_local_bytes, length).ends_with("/data.pkl");
-}
-
 // Of any other zip, a file data.pkl says nothing. PyTorch adds its version.
 bool has_checkpoint(const ZipIndex& index, bool pickle_says_it) {
   bool has_pickle = false;

@@ -192,14 +192,18 @@ class PartRelays {
 
 namespace {
 
+Result<SourcePart> part_of(Fd fd, const std::string& path) {
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return open_fault(path, errno);
+  if (!S_ISREG(info.st_mode)) return kind_fault(path);
+  static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL));
+  return SourcePart{std::move(fd), path, info};
+}
+
 Result<SourcePart> open_part(const std::string& path) {
   auto fd = open_file(path);
   if (!fd) return open_fault(path, fd.error().code);
-  struct stat info {};
-  if (::fstat(fd->get(), &info) != 0) return open_fault(path, errno);
-  if (!S_ISREG(info.st_mode)) return kind_fault(path);
-  static_cast<void>(::posix_fadvise(fd->get(), 0, 0, POSIX_FADV_SEQUENTIAL));
-  return SourcePart{std::move(*fd), path, info};
+  return part_of(std::move(*fd), path);
 }
 
 Error read_fault(const std::string& path, int code) {
@@ -224,6 +228,12 @@ Source::~Source() = default;
 
 Result<Source> Source::open(const std::string& path, Meter& meter) {
   return join(path, {path}, meter);
+}
+
+Result<Source> Source::of_file(Fd fd, const std::string& path, Meter& meter) {
+  std::vector<SourcePart> parts(1);
+  TRY_ASSIGN(parts.front(), part_of(std::move(fd), path));
+  return Source(path, std::move(parts), meter);
 }
 
 Result<Source> Source::join(const std::string& path, const std::vector<std::string>& parts,

@@ -48,6 +48,8 @@ class Source {
  public:
   // Refuses what is no regular file; never blocks on a FIFO or device. The meter is borrowed.
   static Result<Source> open(const std::string& path, Meter& meter);
+  // Of a regular file that is open already; the path is for faults. The meter is borrowed.
+  static Result<Source> of_file(Fd fd, const std::string& path, Meter& meter);
 
   // Opens the parts of one file, in order. `path` is that file's, which need not exist.
   static Result<Source> join(const std::string& path, const std::vector<std::string>& parts,

@@ -11,6 +11,10 @@ cd projects/def-x
 tar cf data.tar -C images .
 tar czf data.tar.gz -C images .
 tar cf photos.tar images
+mkdir classes
+for i in 1 2 3; do tar cf "classes/n$i.tar" -C images "$i.png" "$((i + 3)).png"; done
+tar cf classes.tar classes
+rm -r classes
 cp data.tar 'my data.tar'
 seq 100000 | sed 's/$/,2/' | gzip >table.csv.gz
 # A dataset of which jobs stage a part, shards of 75 files each, and dumps of which one is newest.

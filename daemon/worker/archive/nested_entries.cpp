@@ -1,0 +1,374 @@
+#include "daemon/worker/archive/nested_entries.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "common/os/file.hpp"
+#include "common/text/archive_names.hpp"
+#include "common/text/human.hpp"
+#include "common/text/path_names.hpp"
+#include "daemon/worker/archive/archive_entries.hpp"
+#include "daemon/worker/archive/container.hpp"
+#include "daemon/worker/archive/entry_filter.hpp"
+#include "daemon/worker/archive/nested_member.hpp"
+#include "daemon/worker/decode/codec.hpp"
+#include "daemon/worker/decode/decoder.hpp"
+#include "daemon/worker/tree/file_data.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_most_extracted = std::size_t{1} << 16;
+constexpr const char* k_of_a_member =
+    "Take that member out of the archive and test it alone. Without nested, it is staged as the "
+    "file that it is";
+
+// With a name like that, zeros are an empty one.
+bool is_tar_start(Bytes start, const ArchiveName& name) {
+  const Container container = recognise_container(start);
+  return is_stream(container) ||
+         (container == Container::none && name.container == Container::tar &&
+          starts_with_zero_block(start));
+}
+
+// Where a member that has to seek is copied to.
+struct MemberFile {
+  Fd fd;
+  std::uint64_t most = 0;  // bytes of disk that were taken for it
+};
+
+// An inner archive.
+struct Level {
+  std::string member;  // its name, with those of the archives around it
+  std::string prefix;  // of its entries' names: the directory, with a slash
+  std::unique_ptr<MemberBytes> bytes;
+  std::unique_ptr<Decoder> decoder;  // of a tar
+  std::unique_ptr<Source> file;      // of any other
+  std::unique_ptr<Entries> entries;  // the first to go
+};
+
+class NestedEntries final : public Entries {
+ public:
+  NestedEntries(std::unique_ptr<Entries> outer, const Source& source, const NestedRules& rules)
+      : path_(source.path()),
+        meter_(source.meter()),
+        bounds_(source.size(), rules.rules),
+        rules_(rules),
+        outer_(std::move(outer)) {
+    files_.resize(rules.levels);
+    pools_.resize(rules.levels);
+  }
+
+  Result<Entry*> next() override;
+  Result<Block> read() override;
+  [[nodiscard]] const EntryData* data() const override {
+    return levels_.empty() && !member_ ? outer_->data() : nullptr;
+  }
+  [[nodiscard]] std::uint64_t id() const override { return outer_->id(); }
+  [[nodiscard]] std::string note() const override;
+  [[nodiscard]] const ArchiveContents* contents() const override { return outer_->contents(); }
+
+ private:
+  [[nodiscard]] Entries& top() const { return levels_.empty() ? *outer_ : *levels_.back().entries; }
+  Status place(Entry& entry) const;
+  [[nodiscard]] Status check_link(const Entry& entry) const;
+  Result<bool> open(const Entry& entry);
+  Result<bool> open_level(Level& level, Bytes start, const ArchiveName& name);
+  Result<bool> open_stream(Level& level, std::unique_ptr<Decoding> from, Coding coding);
+  Result<bool> open_compressed(Level& level, Coding coding, const ArchiveName& name);
+  Result<bool> open_file(Level& level, Container container);
+  [[nodiscard]] Result<Fd> make_file() const;
+  Status copy_member(MemberBytes& bytes, MemberFile& file);
+  Status close();
+  [[nodiscard]] bool has_zip_below() const;
+  [[nodiscard]] bool is_of_outer(const Error& error) const;
+  [[nodiscard]] Error named(Error error, std::size_t depth) const;
+  [[nodiscard]] Error of_member(Error error, const std::string& member) const;
+
+  const std::string path_;
+  const Meter& meter_;
+  const EntryLimits bounds_;
+  const NestedRules rules_;
+  RateLimit unlimited_{-1};
+  const std::atomic<bool> never_ = false;
+  Meter uncounted_{unlimited_, never_};  // copies of members are no source
+
+  const std::unique_ptr<Entries> outer_;
+  std::vector<MemberFile> files_;                   // of each level
+  std::vector<std::unique_ptr<BufferPool>> pools_;  // likewise
+  std::vector<Level> levels_;                       // that are open
+  std::unique_ptr<MemberBytes> member_;             // the current entry, if it was looked at
+  Entry directory_;                                 // that an inner archive becomes
+  bool is_at_directory_ = false;
+  std::unordered_set<std::size_t> extracted_;  // hashes of members' names, the first ones
+  std::uint64_t copied_ = 0;                   // bytes of members
+  std::uint64_t files_as_they_are_ = 0;        // named like archives
+  std::string first_as_it_is_;
+  std::uint64_t noted_ = 0;  // inner archives with notes
+  std::string first_note_;
+};
+
+Result<Entry*> NestedEntries::next() {
+  member_.reset();
+  is_at_directory_ = false;
+  for (;;) {
+    TRY(meter_.check());
+    auto next = top().next();
+    if (!next) return named(std::move(next.error()), levels_.size());
+    if (*next == nullptr && levels_.empty()) return *next;
+    if (*next == nullptr) {
+      TRY(close());
+      continue;
+    }
+    Entry& entry = **next;
+    TRY(place(entry));
+    TRY(check_link(entry));
+    TRY_ASSIGN(const bool is_archive, open(entry));
+    if (!is_archive) return &entry;
+    is_at_directory_ = true;
+    return &directory_;
+  }
+}
+
+// Puts the directory of its archive before an inner entry's names. One with ".." keeps it, and is
+// refused as it would be in the outer archive.
+Status NestedEntries::place(Entry& entry) const {
+  if (levels_.empty()) return {};
+  const Level& level = levels_.back();
+  const auto cleaned = clean_entry_name(entry.name);
+  if (cleaned && cleaned->empty() && entry.kind != Entry::Kind::directory)
+    return of_member({EINVAL, "contains an entry without a name"}, level.member);
+  entry.name.insert(0, level.prefix);
+  if (entry.kind == Entry::Kind::hard_link && !entry.link.empty())
+    entry.link.insert(0, level.prefix);
+  return {};
+}
+
+// The file that it is a second name of was not written.
+Status NestedEntries::check_link(const Entry& entry) const {
+  if (entry.kind != Entry::Kind::hard_link || extracted_.empty()) return {};
+  const auto link = clean_entry_name(entry.link);
+  if (!link || !extracted_.contains(std::hash<std::string>()(*link))) return {};
+  return of_member(fault(0, "is a hard link to '" + shown(*link) + "', which nested extracts",
+                         "Make the archive again without hard links (tar --hard-dereference), or "
+                         "leave out nested"),
+                   entry.name);
+}
+
+Result<Block> NestedEntries::read() {
+  TRY(meter_.check());
+  if (is_at_directory_) return Block{};
+  if (member_) return member_->block();
+  auto block = top().read();
+  if (!block) return named(std::move(block.error()), levels_.size());
+  return block;
+}
+
+// Opens the current entry of the top if it is an archive, and sets the directory for it.
+Result<bool> NestedEntries::open(const Entry& entry) {
+  const std::size_t depth = levels_.size();
+  if (entry.kind != Entry::Kind::file || depth == rules_.levels) return false;
+  const std::size_t stem = nested_stem(entry.name);
+  if (stem == 0) return false;
+  const auto read = [this, depth, &from = top()]() -> Result<Block> {
+    TRY(meter_.check());
+    auto block = from.read();
+    if (!block) return named(std::move(block.error()), depth);
+    return block;
+  };
+  Level level;
+  level.member = entry.name;
+  level.prefix = entry.name.substr(0, stem) + "/";
+  level.bytes = std::make_unique<MemberBytes>(read, entry.size);
+  const ArchiveName& name = *archive_name(last_part(entry.name));
+  TRY_ASSIGN(const std::vector<std::byte> start, level.bytes->start(k_member_start));
+  auto opened = open_level(level, start, name);
+  if (!opened) return of_member(std::move(opened.error()), level.member);
+  if (!*opened) {
+    if (files_as_they_are_++ == 0) first_as_it_is_ = entry.name;
+    level.bytes->keep_no_more();
+    member_ = std::move(level.bytes);
+    return false;
+  }
+  directory_ = Entry{level.prefix, Entry::Kind::directory, 0777, entry.mtime, 0, {}, ""};
+  const auto cleaned = clean_entry_name(level.member);
+  if (cleaned && extracted_.size() < k_most_extracted)
+    extracted_.insert(std::hash<std::string>()(*cleaned));
+  levels_.push_back(std::move(level));
+  return true;
+}
+
+Result<bool> NestedEntries::open_level(Level& level, Bytes start, const ArchiveName& name) {
+  const Coding coding = recognise_coding(start);
+  if (coding != Coding::plain) return open_compressed(level, coding, name);
+  if (is_tar_start(start, name))
+    return open_stream(level, std::make_unique<PlainMember>(*level.bytes), coding);
+  const Container container = recognise_container(start);
+  const bool is_checkpoint =
+      container == Container::zip && name.container != Container::zip && has_pickle_first(start);
+  if (container == Container::none || is_checkpoint) return false;
+  return open_file(level, container);
+}
+
+Result<bool> NestedEntries::open_stream(Level& level, std::unique_ptr<Decoding> from,
+                                        Coding coding) {
+  level.bytes->keep_no_more();
+  level.decoder = std::make_unique<Decoder>(
+      Decoder::Stream{level.member, level.bytes->size(), coding, &meter_}, std::move(from));
+  level.entries = open_tar_entries(*level.decoder, rules_.end);
+  return true;
+}
+
+// What is named for its compression and cannot be decoded from its start on is damaged. Anything
+// else may only look like it.
+Result<bool> NestedEntries::open_compressed(Level& level, Coding coding, const ArchiveName& name) {
+  auto& pool = pools_[levels_.size()];
+  if (!pool) pool = std::make_unique<BufferPool>(k_decoded_block, k_decoded_blocks);
+  auto from = std::make_unique<CompressedMember>(
+      *level.bytes, *pool, Decoder::Stream{level.member, level.bytes->size(), coding, &meter_});
+  const auto start = from->peek();
+  if (!start && (coding == name.coding || is_of_outer(start.error()))) return start.error();
+  if (start && is_tar_start(*start, name)) return open_stream(level, std::move(from), coding);
+  from.reset();
+  level.bytes->rewind();
+  return false;
+}
+
+Result<bool> NestedEntries::open_file(Level& level, Container container) {
+  if (!rules_.room) return false;
+  level.bytes->keep_no_more();
+  MemberFile& file = files_[levels_.size()];
+  TRY(copy_member(*level.bytes, file));
+  Fd fd(::fcntl(file.fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!fd) return rules_.room->space.explain(last_part(level.member), errno);
+  TRY_ASSIGN(Source source, Source::of_file(std::move(fd), level.member, uncounted_));
+  level.file = std::make_unique<Source>(std::move(source));
+  if (container == Container::zip && !has_zip_below()) {
+    TRY_ASSIGN(level.entries, open_zip_entries(*level.file));
+  } else {
+    std::optional<ZipIndex> index;
+    if (container == Container::zip) {
+      TRY_ASSIGN(index, read_zip_index(*level.file));
+    }
+    TRY_ASSIGN(level.entries, open_file_entries(container, *level.file, std::move(index)));
+  }
+  return true;
+}
+
+// Our reader of zips reads one member at a time in a thread (zip_member.hpp), and one of an archive
+// below may be on its way.
+bool NestedEntries::has_zip_below() const {
+  return outer_->contents() != nullptr ||
+         std::any_of(levels_.begin(), levels_.end(),
+                     [](const Level& level) { return level.entries->contents() != nullptr; });
+}
+
+// Without a name: if a worker is killed, nothing is left behind.
+Result<Fd> NestedEntries::make_file() const {
+  constexpr const char* k_name = ".nodestage-nested.tmp";
+  const NestedRoom& room = *rules_.room;
+  TRY(room.space.take({0, 1}));
+  room.space.wrote({0, 1});
+  if (auto fd = open_at(room.dir_fd, ".", O_TMPFILE | O_RDWR, 0600)) return fd;
+  auto fd = open_at(room.dir_fd, k_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!fd) return room.space.explain(k_name, fd.error().code);
+  if (::unlinkat(room.dir_fd, k_name, 0) != 0) return room.space.explain(k_name, errno);
+  return fd;
+}
+
+Status NestedEntries::copy_member(MemberBytes& bytes, MemberFile& file) {
+  Space& space = rules_.room->space;
+  if (!file.fd) {
+    TRY_ASSIGN(file.fd, make_file());
+  }
+  if (::ftruncate(file.fd.get(), 0) != 0) return space.explain("a member's copy", errno);
+  for (std::uint64_t at = 0;;) {
+    TRY_ASSIGN(const Slice slice, bytes.next());
+    if (slice.empty()) return {};
+    copied_ += slice.size();
+    TRY(bounds_.check_ratio(copied_));
+    const std::uint64_t most = std::max(file.most, in_blocks(at + slice.size()));
+    const Amount more{most - std::exchange(file.most, most), 0};
+    TRY(space.take(more));
+    if (const auto written = write_at(file.fd.get(), at, slice.bytes()); !written)
+      return space.explain("a member's copy", written.error().code);
+    space.wrote(more);
+    at += slice.size();
+  }
+}
+
+// The level is at its end. The member's own end may have a checksum in the outer archive.
+Status NestedEntries::close() {
+  const Level level = std::move(levels_.back());
+  levels_.pop_back();
+  std::string note = level.entries->note();
+  const ArchiveContents* contents = level.entries->contents();
+  const bool has_junk = (contents != nullptr && contents->has_junk()) ||
+                        (level.decoder != nullptr && level.decoder->junk_at());
+  if (has_junk && note.empty()) note = k_junk_note;
+  if (!note.empty() && noted_++ == 0) first_note_ = "'" + shown(level.member) + "': " + note;
+  return level.bytes->drain();
+}
+
+std::string NestedEntries::note() const {
+  std::string note = outer_->note();
+  const auto add = [&note](const std::string& text) { note += (note.empty() ? "" : "; ") + text; };
+  if (noted_ > 0)
+    add(first_note_ + (noted_ > 1 ? " (and " + human_count(noted_ - 1) + " more with notes)" : ""));
+  const std::string name = "'" + shown(first_as_it_is_) + "'";
+  if (files_as_they_are_ == 1)
+    add(name + " is named like an archive, but is not one: it was copied as it is");
+  if (files_as_they_are_ > 1)
+    add(human_count(files_as_they_are_) +
+        " files are named like archives, but are not: they were " +
+        "copied as they are (the first is " + name + ")");
+  return note;
+}
+
+// The outer archive's, or the task's.
+bool NestedEntries::is_of_outer(const Error& error) const {
+  return is_stopped(error) || error.what.starts_with(shown(path_) + ": ");
+}
+
+// The fault of an archive at that depth: 0 is the outer one, which says its path itself.
+Error NestedEntries::named(Error error, std::size_t depth) const {
+  return depth == 0 ? error : of_member(std::move(error), levels_[depth - 1].member);
+}
+
+// What a reader advises for a file is of no use: there is none.
+Error NestedEntries::of_member(Error error, const std::string& member) const {
+  if (is_of_outer(error)) return error;
+  const std::string start = shown(member) + ": ";
+  if (error.what.starts_with(start)) {
+    error.what.erase(0, start.size());
+    error.advice = k_of_a_member;
+  }
+  return with_advice(
+      with_prefix(std::move(error), shown(path_) + ": entry '" + shown(member) + "': "),
+      k_of_a_member);
+}
+
+}  // namespace
+
+std::size_t nested_stem(std::string_view name) {
+  const ArchiveName* row = archive_name(name);
+  if (row == nullptr || row->use != ArchiveName::Use::extracted) return 0;
+  const std::size_t stem = name.size() - row->suffix.size();
+  const std::string_view last = name.substr(0, stem).substr(name.rfind('/') + 1);
+  return last.empty() || last == "." || last == ".." ? 0 : stem;
+}
+
+std::unique_ptr<Entries> open_nested_entries(std::unique_ptr<Entries> outer, const Source& source,
+                                             const NestedRules& rules) {
+  return std::make_unique<NestedEntries>(std::move(outer), source, rules);
+}
+
+}  // namespace nodestage

@@ -1,0 +1,142 @@
+#include "daemon/worker/archive/nested_member.hpp"
+
+#include <algorithm>
+
+#include "common/text/human.hpp"
+#include "daemon/worker/archive/container.hpp"
+#include "daemon/worker/basis/task_crew.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr std::size_t k_round_bytes = 512;  // Decoder::next()
+// Of compressed data that are kept until their beginning is decoded.
+constexpr std::size_t k_most_kept = std::size_t{16} << 20;
+// Holes of a sparse member are read as zeros. More of them are a bomb.
+constexpr std::uint64_t k_most_holes = std::uint64_t{1} << 30;
+
+Slice copy_of(Bytes data) {
+  const std::shared_ptr<std::byte[]> memory(new std::byte[data.size()]);
+  std::copy(data.begin(), data.end(), memory.get());
+  return {memory, Bytes(memory.get(), data.size())};
+}
+
+}  // namespace
+
+Result<Block> MemberBytes::block() {
+  Block block;
+  if (!again_.empty()) {
+    block = std::move(again_.front());
+    again_.pop_front();
+  } else {
+    TRY_ASSIGN(block, read_());
+  }
+  if (!keeps_) return block;
+  // The outer archive's reader waits for its blocks if too many are held.
+  if (kept_bytes_ > k_member_start) block.data = copy_of(block.data.bytes());
+  kept_bytes_ += block.data.size();
+  if (kept_bytes_ > k_most_kept)
+    return Error{E2BIG, "the beginning of its compressed data cannot be decoded"};
+  kept_.push_back(block);
+  return block;
+}
+
+Result<Slice> MemberBytes::next() {
+  static const std::byte k_zeros[std::size_t{64} << 10] = {};
+  if (block_.data.empty() && !has_ended_) {
+    TRY_ASSIGN(block_, block());
+    has_ended_ = block_.data.empty();
+    if (has_ended_) block_.offset = std::max(size_, at_);
+    if (block_.offset < at_) return Error{EINVAL, "its data are not in order"};
+  }
+  if (at_ < block_.offset) {
+    const auto count = std::min<std::uint64_t>(block_.offset - at_, sizeof k_zeros);
+    at_ += count;
+    holes_ += count;
+    if (holes_ > k_most_holes)
+      return Error{E2BIG, "it has more than " + human_bytes(k_most_holes) + " of holes"};
+    return Slice(nullptr, Bytes(k_zeros, count));
+  }
+  at_ += block_.data.size();
+  return std::exchange(block_.data, {});
+}
+
+Result<std::vector<std::byte>> MemberBytes::start(std::size_t bytes) {
+  std::vector<std::byte> start;
+  while (start.size() < bytes) {
+    TRY_ASSIGN(const Slice slice, next());
+    if (slice.empty()) break;
+    const Bytes part = slice.bytes().first(std::min(slice.size(), bytes - start.size()));
+    start.insert(start.end(), part.begin(), part.end());
+  }
+  rewind();
+  return start;
+}
+
+void MemberBytes::rewind() {
+  again_.insert(again_.begin(), kept_.begin(), kept_.end());
+  kept_.clear();
+  kept_bytes_ = 0;
+  block_ = {};
+  at_ = holes_ = 0;
+  has_ended_ = false;
+}
+
+Result<Slice> PlainMember::next() {
+  for (;;) {
+    TRY_ASSIGN(Slice slice, bytes_.next());
+    position_ += slice.size();
+    if (slice.empty()) return copy_of(std::exchange(rest_, {}));
+    if (!rest_.empty()) {
+      rest_.insert(rest_.end(), slice.bytes().begin(), slice.bytes().end());
+      slice = copy_of(rest_);
+    }
+    const std::size_t round = slice.size() / k_round_bytes * k_round_bytes;
+    const Bytes rest = slice.bytes().subspan(round);
+    rest_.assign(rest.begin(), rest.end());
+    if (round > 0) return slice.part(0, round);
+  }
+}
+
+CompressedMember::CompressedMember(MemberBytes& bytes, BufferPool& pool,
+                                   const Decoder::Stream& about)
+    : path_(about.path),
+      pool_(pool),
+      input_(0,
+             [&bytes]() -> Result<Slice> {
+               TRY_ASSIGN(const Slice slice, bytes.next());
+               return copy_of(slice.bytes());  // a codec may hold several
+             }),
+      faults_(about.path, about.size, about.coding),
+      reader_(input_, about.coding, make_codec(about.coding), faults_) {}
+
+Result<Slice> CompressedMember::next() {
+  if (!first_.empty()) return std::exchange(first_, {});
+  Result<Slice> slice = Slice();
+  const Status done = guarded([&]() -> Status {
+    slice = decode();
+    return {};
+  });
+  if (!done) return done.error();
+  return slice;
+}
+
+Result<Slice> CompressedMember::decode() {
+  if (!reader_.fault()) return reader_.fault().error();
+  const BufferPool::Buffer buffer = pool_.take();
+  const std::size_t bytes = reader_.fill(buffer.memory);
+  if (bytes > 0) return buffer.filled(bytes);
+  if (!reader_.fault()) return reader_.fault().error();
+  TRY(check_behind());
+  return Slice();
+}
+
+// Another archive there would be lost.
+Status CompressedMember::check_behind() {
+  if (!reader_.junk_at()) return {};
+  TRY(input_.ensure(k_round_bytes));
+  const std::string kind = kind_of_start(input_.front());
+  return kind.empty() ? Status() : Status(other_archive(path_, kind, reader_.junk_at()));
+}
+
+}  // namespace nodestage

@@ -1,0 +1,292 @@
+// Archives in archives: nested.
+#include <doctest/doctest.h>
+
+#include "daemon/worker/archive/nested_entries.hpp"
+#include "daemon/worker/piece/piece.hpp"
+#include "piece_run.hpp"
+#include "texts.hpp"
+
+using namespace nodestage;
+
+namespace {
+
+// With a tree "want", as it is to be, and "train", in which its parts are still to be packed.
+struct NestedRun : NamedRun {
+  NestedRun()
+      : NamedRun(
+            "mkdir -p want/train/n1/d want/train/n2 train;"
+            "seq 99999 > want/train/n1/1.txt; seq 5 > want/train/n1/d/2;"
+            "ln -s ../1.txt want/train/n1/d/link; head -c 3M /dev/zero > want/train/n2/large;"
+            "seq 7 > want/train/n2/small; seq 3 | tee train/README > want/train/README") {
+    item.nested = 1;
+  }
+
+  // One file of a kind, with all of a directory; the kind is the suffix.
+  void pack(const std::string& directory, const std::string& file) const {
+    const std::string to = "\"$OLDPWD\"/" + file;
+    const bool is_tar = !file.ends_with(".zip") && !file.ends_with(".7z");
+    const std::string command = file.ends_with(".zip")  ? "zip -qry " + to + " ."
+                                : file.ends_with(".7z") ? seven_zip() + " a -snl " + to + " ."
+                                                        : "tar caf " + to + " .";
+    prepare("cd " + directory + " && " + command + (is_tar ? "" : " > /dev/null"));
+  }
+  void pack_parts(const std::string& suffix) const {
+    prepare("rm -f train/n*");
+    pack("want/train/n1", "train/n1" + suffix);
+    pack("want/train/n2", "train/n2" + suffix);
+  }
+  void pack_outer(const std::string& file) const {
+    prepare("rm -rf " + file + " outer && mkdir outer && cp -r train outer");
+    pack("outer", file);
+  }
+  // "" if it is as it is to be.
+  std::string built(const std::string& file) {
+    const std::string fault = build(file);
+    if (!fault.empty()) return fault;
+    return shell("diff -r --no-dereference want " + out()) == 0 ? "" : "another tree";
+  }
+  std::string files() const {
+    REQUIRE(shell("cd " + out() + " && find . ! -type d | sort | tr '\\n' ' ' > ../files") == 0);
+    return file_text(scratch / "files");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an archive in an archive becomes a directory of its name, whatever both are") {
+  NestedRun run;
+  for (const std::string inner :
+       {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz", ".zip", ".7z"}) {
+    run.pack_parts(inner);
+    for (const std::string outer : {"x.tar", "x.tgz", "x.tar.zst", "x.zip", "x.7z"}) {
+      CAPTURE(inner);
+      CAPTURE(outer);
+      run.pack_outer(outer);
+      CHECK(run.built(outer) == "");
+      CHECK(run.note == "");
+    }
+  }
+}
+
+TEST_CASE("as many levels are extracted as nested= says, and deeper archives stay files") {
+  NestedRun run;
+  run.prepare(
+      "mkdir -p a/b/c && seq 9 > a/b/c/f && cd a/b && zip -qr ../c.zip c && cd .. && "
+      "rm -r b && tar cf ../b.tar c.zip && cd .. && tar czf a.tgz b.tar && "
+      "zip -q a.zip a.tgz && tar cf x.tar a.zip");
+  const char* const k_files[] = {"./a.zip ", "./a/a.tgz ", "./a/a/b.tar ", "./a/a/b/c.zip ",
+                                 "./a/a/b/c/c/f "};
+  for (unsigned levels = 0; levels <= 4; ++levels) {
+    CAPTURE(levels);
+    run.item.nested = levels;
+    CHECK(run.build("x.tar") == "");
+    CHECK(run.files() == k_files[levels]);
+  }
+}
+
+TEST_CASE("what zips within zips hold is read right, whichever reader is in the middle of one") {
+  NestedRun run;
+  run.item.nested = 3;
+  run.prepare(
+      "mkdir -p w/o/m/i w/o/m/j; seq 300000 > w/o/m/i/f; seq 9 > w/o/m/j/g;"
+      "seq 200000 > w/o/m/z; seq 4 > w/o/last;"
+      "(cd w/o/m/i && zip -q ../../../../i.zip f); (cd w/o/m/j && zip -q ../../../../j.zip g);"
+      "mkdir m; cp w/o/m/z i.zip j.zip m; tar cf m.tar -C m i.zip z j.zip;"
+      "mkdir o; mv m.tar o; cp w/o/last o; (cd o && zip -q ../o.zip m.tar last);"
+      "tar cf x.tar o.zip; cp o.zip o2.zip; mkdir want2; cp -r w/o want2");
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.shell("diff -r w " + run.out()) == 0);
+  CHECK(run.build("o.zip") == "");
+  CHECK(run.shell("diff -r w/o " + run.out()) == 0);
+}
+
+TEST_CASE("what is no archive by its name or its content stays a file, and links stay links") {
+  NestedRun run;
+  run.prepare(
+      "mkdir d; seq 9 > d/a.tar; : > d/empty.zip; seq 9 | gzip > d/b.tar.gz;"
+      "tar cf d/data.npz -C want .; tar cf d/plain -C want .; ln -s plain d/l.tar;"
+      "tar cf d/.tar -C want .; ln d/data.npz d/hard.tar; cp d/plain d/...tar;"
+      "tar cf x.tar -C d a.tar empty.zip b.tar.gz data.npz hard.tar plain l.tar .tar "
+      "...tar; mkdir e; cp d/plain e/m.tar; ln e/m.tar e/n; tar cf y.tar -C e m.tar n");
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.shell("cmp d/b.tar.gz " + run.out("b.tar.gz") + " && cmp d/a.tar " + run.out("a.tar") +
+                  " && test -L " + run.out("l.tar")) == 0);
+  CHECK(run.shell("diff -r --no-dereference d " + run.out()) == 0);
+  CHECK(run.note ==
+        "3 files are named like archives, but are not: they were copied as they are (the first is "
+        "'a.tar')");
+  CHECK(
+      has(run.build("y.tar"),
+          "y.tar: entry 'n': is a hard link to 'm.tar', which nested extracts\nMake the archive"));
+}
+
+TEST_CASE("strip=, include= and exclude= apply to the paths after extraction") {
+  NestedRun run;
+  run.pack_parts(".tar");
+  run.pack_outer("x.tar");
+  run.item.include = {"*.txt", "train/n2/small"};
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.files() == "./train/n1/1.txt ./train/n2/small ");
+  run.item.include.clear();
+  run.item.exclude = {"train/n1"};
+  run.item.strip = 1;
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.files() == "./README ./n1/1.txt ./n1/d/2 ./n1/d/link ./n2/large ./n2/small ");
+  run.item.strip = 2;
+  run.item.exclude = {"d"};
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.files() == "./1.txt ./large ./small ");
+}
+
+TEST_CASE("hard links of an inner archive stay within it, and a name of '..' is refused") {
+  NestedRun run;
+  run.prepare(
+      "seq 9 > f; ln f g; tar cf i.tar f g; tar cf x.tar i.tar; cp i.tar j.tar;"
+      "tar cPf up.tar --transform='s,^f,../f,' f; tar cf y.tar up.tar;"
+      "tar cPf abs.tar --transform='s,^f,/etc/f,' f; tar cf z.tar abs.tar");
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.shell("test " + run.out("i/f") + " -ef " + run.out("i/g")) == 0);
+  CHECK(has(run.build("y.tar"), "y.tar: entry 'up/../f': its name contains '..'"));
+  CHECK(run.build("z.tar") == "");
+  CHECK(run.files() == "./abs/etc/f ");
+}
+
+TEST_CASE("a member with '..' in its name, and one without a name in a member, are refused") {
+  NestedRun run;
+  run.prepare(
+      "seq 9 > f; tar cf i.tar f;"
+      "tar cPf x.tar --transform='s,^i,../i,' i.tar;"
+      "tar cPf dot.tar --transform='s,^f,./,' f; tar cf y.tar dot.tar");
+  CHECK(has(run.build("x.tar"), "entry '../i/': its name contains '..'"));
+}
+
+TEST_CASE("a link in the way of an inner archive's directory leads nowhere") {
+  NestedRun run;
+  run.prepare(
+      "mkdir elsewhere d; ln -s ../../elsewhere d/n; seq 9 > f; tar cf d/n.tar f;"
+      "tar cf x.tar -C d n n.tar; tar cf y.tar -C d n.tar n");
+  static_cast<void>(run.build("x.tar"));
+  static_cast<void>(run.build("y.tar"));
+  CHECK(run.shell("test -z \"$(ls elsewhere)\"") == 0);
+}
+
+TEST_CASE("two members that give one directory unite there") {
+  NestedRun run;
+  run.prepare(
+      "seq 1 > a; seq 2 > b; tar cf n.tar a; tar cf n.tar.gz a b; zip -q n.zip b; seq 3 > b;"
+      "zip -q n.zip b; tar cf x.tar n.tar n.tar.gz n.zip");
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.files() == "./n/a ./n/b ");
+  CHECK(run.shell("cmp b " + run.out("n/b")) == 0);
+}
+
+TEST_CASE("an inner archive that is damaged fails the source, and the fault has both names") {
+  NestedRun run;
+  run.prepare(
+      "seq 99999 > f; seq 99998 > g; tar cf t.tar f g; gzip -k t.tar; zip -q t.zip f g;"
+      "xz -k t.tar; " +
+      seven_zip() + " a t.7z f g > /dev/null");
+  struct Case {
+    std::string file, damage, fault;
+  };
+  for (const auto& one :
+       {Case{"t.tar", "truncate -s 700000", "cut off after"},
+        Case{"t.tar.gz", "truncate -s 90000", "cut off after"},
+        Case{"t.tar.gz", "sh -c 'printf xxxxxxxx | dd of=$0 seek=90000 bs=1 conv=notrunc' ", ""},
+        Case{"t.tar.xz", "truncate -s 5000", "cut off after"},
+        Case{"t.zip", "truncate -s 90000", "cut off"},
+        Case{"t.zip", "sh -c 'printf xxxxxxxx | dd of=$0 seek=90000 bs=1 conv=notrunc' ", ""},
+        Case{"t.7z", "truncate -s 5000", ""}}) {
+    run.prepare("rm -rf d; mkdir d; cp " + one.file + " d; " + one.damage + " d/" + one.file);
+    for (const std::string outer : {"x.tar", "x.zip"}) {
+      CAPTURE(one.file);
+      CAPTURE(outer);
+      run.prepare("rm -f x.*");
+      run.pack("d", outer);
+      const std::string fault = run.build(outer);
+      CHECK(has(fault, "/" + outer + ": entry '"));
+      CHECK(has(fault, one.file + "': "));
+      CHECK(has(fault, one.fault));
+      CHECK(has(fault, "Take that member out of the archive"));
+      CHECK_FALSE(has(fault, "(entry "));
+    }
+  }
+}
+
+TEST_CASE("an outer archive that is cut off within an inner one is named alone") {
+  NestedRun run;
+  run.pack_parts(".tar");
+  run.pack_outer("x.tar");
+  run.prepare("truncate -s 200000 x.tar");
+  const std::string fault = run.build("x.tar");
+  CHECK(has(fault, "/x.tar: cut off after"));
+  CHECK_FALSE(has(fault, "n1.tar'"));
+}
+
+TEST_CASE("a hole in a member, and too many inner archives, meet the limits") {
+  NestedRun run;
+  run.prepare("rm -rf d; mkdir d; truncate -s 8T d/holes.tar; tar cSf y.tar -C d holes.tar");
+  CHECK(has(run.build("y.tar"), "y.tar: entry 'holes.tar': it has more than 1.0 GiB of holes"));
+  run.prepare(
+      "rm -rf d; mkdir d; tar cf e.tar -T /dev/null; for i in $(seq 50); do cp e.tar "
+      "d/$i.tar; done; tar cf z.tar -C d .");
+  run.rules.max_entries = 40;
+  CHECK(has(run.build("z.tar"), "has more than 40 entries"));
+  run.rules.max_entries = 60;
+  CHECK(run.build("z.tar") == "");
+  CHECK(run.shell("test $(ls " + run.out() + " | wc -l) = 50") == 0);
+}
+
+TEST_CASE("a member with holes is extracted, too") {
+  NestedRun run;
+  run.prepare(
+      "mkdir d i; seq 9 > i/a; truncate -s 3M i/h; seq 8 >> i/h; tar cf d/i.tar i;"
+      "fallocate -d d/i.tar 2> /dev/null || :; tar cSf x.tar -C d i.tar");
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.shell("diff -r i " + run.out("i/i")) == 0);
+}
+
+TEST_CASE("many small compressed archives need no more memory than one") {
+  NestedRun run;
+  run.prepare(
+      "mkdir d; seq 9 > f; tar czf d/0.tgz f; for i in $(seq 300); do cp d/0.tgz d/$i.tgz; "
+      "done; tar cf x.tar -C d .; zip -qr x.zip d");
+  for (const std::string source : {"x.tar", "x.zip"}) {
+    CHECK(run.build(source) == "");
+    CHECK(run.shell("test $(find " + run.out() + " -name f | wc -l) = 301") == 0);
+  }
+}
+
+TEST_CASE("without the key, a note counts the archives where most files are some") {
+  NestedRun run;
+  run.item.nested = 0;
+  run.pack_parts(".tar");
+  run.pack_outer("x.tar");
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.note == "2 of its 3 files are archives; nested extracts them");
+  run.prepare("seq 1 | tee train/a > train/b");
+  run.pack_outer("x.zip");
+  CHECK(run.build("x.zip") == "");
+  CHECK(run.note == "");
+  run.prepare("tar cf one.tar train/n1.tar");
+  CHECK(run.build("one.tar") == "");
+  CHECK(run.note == "its only file is an archive; nested extracts it");
+}
+
+TEST_CASE("nested has no meaning for a directory or a file, and that is noted") {
+  NestedRun run;
+  CHECK(run.build("want") == "");
+  CHECK(has(run.note, "nested has no meaning for a directory"));
+  CHECK(run.build("train/README") == "");
+  CHECK(run.note == "nested has a meaning for archives only");
+}
+
+TEST_CASE("a copy of an inner zip is counted as space, and is gone at the end") {
+  NestedRun run;
+  run.pack_parts(".zip");
+  run.pack_outer("x.tar");
+  CHECK(run.built("x.tar") == "");
+  CHECK(run.shell("test -z \"$(find . -name '.nodestage*')\"") == 0);
+  run.leave_free = std::uint64_t{1} << 62;
+  CHECK(has(run.build("x.tar"), "of local disk, but node n1 has"));
+}
