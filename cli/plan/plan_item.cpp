@@ -242,7 +242,7 @@ Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
     TRY(look_at_mixed(sources.paths, wanted, threads, plan));
   }
   if (item.merge != Merge::none && sources.paths.size() > 1)
-    plan.advice.emplace_back("what several of them have counts each time here, and is there once");
+    plan.advice.emplace_back("a file that several of them have is counted for each of them");
   const bool is_filtered = !item.include.empty() || !item.exclude.empty();
   if (is_filtered && !(wanted.only != nullptr && are_files(*wanted.only)))
     plan.advice.emplace_back("the numbers are for the whole source, before include= and exclude=");
