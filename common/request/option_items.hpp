@@ -27,7 +27,9 @@ namespace nodestage {
 // What a key does to the tree that is staged.
 enum class TreeEffect {
   none,
-  changes,   // It is a part of the key of a shared item.
+  changes,  // It is a part of the key of a shared item.
+  adds,     // It changes the tree, too. It is a part of the key only where it is given: so the keys
+            // of what nodes keep stay the same with a release that adds it.
   unshared,  // It changes the tree, and is refused together with `shared`.
 };
 
@@ -43,6 +45,10 @@ Result<std::string> read_program(const std::string& value, const SubmitContext& 
 Result<std::string> absolute_path(const std::string& path, const SubmitContext& place);
 Status add_globs(const KeyText& entry, std::vector<std::string>& globs);
 Status add_modules(const KeyText& entry, std::vector<std::string>& modules);
+
+constexpr bool changes_tree(TreeEffect effect) {
+  return effect == TreeEffect::changes || effect == TreeEffect::adds;
+}
 
 // How a key is written, and which member of the item it sets. An item that does not have the key
 // has the default value of the member: false, 0, or empty.
@@ -214,11 +220,11 @@ struct Option<DatasetItem> {
        TreeEffect::none, "fail if it has more files"},
       {"in", "disk|memory", word_form<Item, &Item::storage>(k_storage_words), TreeEffect::unshared,
        "disk, or memory of the job"},
-      {"nested", "N", NumberForm<Item>{&Item::nested, 1, k_max_nested}, TreeEffect::changes,
+      {"nested", "N", NumberForm<Item>{&Item::nested, 1, k_max_nested}, TreeEffect::adds,
        "extract the archives in it", "nested", "1"},
-      {"merge", "equal|last", word_form<Item, &Item::merge>(k_merge_words), TreeEffect::changes,
+      {"merge", "equal|last", word_form<Item, &Item::merge>(k_merge_words), TreeEffect::adds,
        "make one tree of all sources", "merge", "equal"},
-      {"join", "", FlagForm<Item>{&Item::join}, TreeEffect::changes,
+      {"join", "", FlagForm<Item>{&Item::join}, TreeEffect::adds,
        "read the matches as parts of one file"},
       {"writable", "", FlagForm<Item>{&Item::writable}, TreeEffect::none,
        "allow new files beside shared data"},

@@ -270,7 +270,8 @@ std::unique_ptr<RelayedTree> DirectoryPiece::begin_relayed(const PieceContext& p
   return relay->begin_directory(path, readable->get(), info, fingerprint(place));
 }
 
-// Of all that the copy depends on, but the directory itself.
+// Of all that the copy depends on, but the directory itself. Keys that a release adds mean nothing
+// for one directory.
 std::uint64_t DirectoryPiece::fingerprint(const PieceContext& place) const {
   WireEncoder out;
   out.u64(k_tree_stream_version);

@@ -43,7 +43,7 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
   if (is_group && !item.join && item.destination.empty())
     key.refuse("several files are kept only below one destination: --stage-dataset=SOURCE:DEST");
   for (const auto& row : Option<DatasetItem>::keys)
-    if (row.tree == TreeEffect::changes && is_given(item, row))
+    if (row.tree == TreeEffect::changes || (row.tree == TreeEffect::adds && is_given(item, row)))
       with_value(item, row, [&](const auto& value) { key.add(row.name, value); });
   return key;
 }
@@ -66,7 +66,7 @@ std::uint64_t file_mark(const DatasetItem& item, const std::string& path, int fd
 
 std::uint64_t directory_mark(const DatasetItem& item, int fd) {
   for (const auto& row : Option<DatasetItem>::keys)
-    if (row.tree == TreeEffect::changes && is_given(item, row)) return 0;
+    if (changes_tree(row.tree) && is_given(item, row)) return 0;
   const auto look = look_at(fd);
   if (!look) return 0;
   return fnv1a(std::to_string(look->device) + " " + std::to_string(look->file_system) + " " +
