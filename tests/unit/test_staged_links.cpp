@@ -245,33 +245,72 @@ TEST_CASE("of held results, nothing goes where a directory hides what links lead
   fs::permissions(job.directory / "results", fs::perms(0700));
 }
 
-TEST_CASE("of a dataset with writable, an output is what the job has added or replaced") {
+namespace {
+
+// A job with a shared dataset of which only the files are kept.
+struct JobBesideKept : StageOutJob {
+  explicit JobBesideKept(const std::string& destination)
+      : kept(directory / kept_place(destination)), own(directory / destination) {
+    DatasetItem item{"/p/ds", destination};
+    item.shared = item.writable = true;
+    request.datasets.push_back(item);
+    write_files(kept, {{"old", "kept"}, {"moved", "kept"}, {"replaced", "kept"}});
+    fs::create_symlink("old", kept / "link");
+    for (const char* name : {"old", "moved", "replaced"})
+      link_in(*this, destination + "/" + name, kept_place(destination) + "/" + name);
+    fs::create_symlink("old", own / "link");
+  }
+  // Before it is known that the staging has ended, too.
+  void change() const {
+    fs::rename(own / "moved", own / "else");
+    fs::remove(own / "replaced");
+    fs::create_directory(own / "empty");
+    write_files(own, {{"replaced", "mine"}, {"sub/new", "n"}});
+  }
+
+  const fs::path kept;
+  const fs::path own;
+};
+
+}  // namespace
+
+TEST_CASE("of a shared dataset with directories of the job, an output is what the job has made") {
   for (const std::string source : {"ds", "ds/*", "all"}) {
     for (const std::string target : {"o/", "o.tar"}) {
       CAPTURE(source);
       CAPTURE(target);
-      StageOutJob job;
-      DatasetItem item{"/p/ds", source == "all" ? "all/ds" : "ds"};
-      item.shared = item.writable = true;
-      job.request.datasets.push_back(item);
-      const fs::path kept = job.directory / kept_place(item.destination);
-      write_files(kept, {{"old", "kept"}, {"moved", "kept"}, {"replaced", "kept"}});
-      for (const char* name : {"old", "moved", "replaced"})
-        link_in(job, item.destination + "/" + name, kept_place(item.destination) + "/" + name);
+      JobBesideKept job(source == "all" ? "all/ds" : "ds");
+      job.request.datasets.push_back({"/p/plain", "all/plain"});
+      write_file(job.directory / "all/plain", "staged");
+      job.change();
       end_staging(job);
-      const fs::path ds = job.directory / item.destination;
-      fs::rename(ds / "moved", ds / "else");
-      fs::remove(ds / "replaced");
-      write_files(ds, {{"replaced", "mine"}, {"sub/new", "n"}});
       job.deliver(source, target);
       fs::path out = unpacked(job, target);
       if (fs::exists(out / "all")) out /= "all";
+      CHECK(fs::exists(out / "plain") == (source == "all"));
       if (fs::exists(out / "ds")) out /= "ds";
-      CHECK(names_in(out) == Names{"else", "replaced", "sub"});
+      CHECK(names_in(out) == Names{"else", "empty", "replaced", "sub"});
       check_files(out, {{"replaced", "mine"}, {"sub/new", "n"}});
-      CHECK(fs::read_symlink(out / "else") == kept / "moved");
+      CHECK(fs::read_symlink(out / "else") == job.kept / "moved");
       CHECK(job.note().find("1 link leads to what was staged, which is not copied back") !=
             std::string::npos);
     }
   }
+}
+
+TEST_CASE("what is kept is not delivered in the place of a link, and nothing new is no fault") {
+  JobBesideKept job("ds");
+  end_staging(job);
+  link_in(job, "r/data", "ds");
+  job.deliver("ds", "nothing");
+  CHECK(names_in(job.target / "nothing").empty());
+  job.deliver("r", "before");
+  CHECK(fs::read_symlink(job.target / "before/data") == job.own);
+  job.change();
+  job.deliver("r", "after");
+  CHECK(names_in(job.target / "after/data") == Names{"else", "empty", "replaced", "sub"});
+  JobBesideKept held("ds");
+  end_staging(held);
+  CHECK(drop_staged_in(held) ==
+        Names{".nodestage-shared/ds/link", "ds/link", "ds/moved", "ds/old", "ds/replaced"});
 }

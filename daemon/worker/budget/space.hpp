@@ -111,6 +111,12 @@ class Allowance {
 // Returns what a file of `bytes` takes in the blocks that file systems commonly use.
 std::uint64_t in_blocks(std::uint64_t bytes);
 
+// Returns what a symbolic link with a text of so many bytes takes: on ext4, one of 60 bytes has a
+// block of its own.
+inline Amount amount_of_link(std::size_t text_bytes) {
+  return {text_bytes < 60 ? 0 : in_blocks(text_bytes), 1};
+}
+
 // Counts the blocks of one file that is written in parts, with holes between them.
 class BlockCount {
  public:
@@ -145,6 +151,11 @@ class Space {
     return will_take({0, 1});
   }
   Status will_write(std::uint64_t bytes);
+  // Instead of will_make(), for a symbolic link with a text of so many bytes.
+  Status will_link(std::size_t text_bytes) {
+    file_bytes_ = 0;
+    return will_take(amount_of_link(text_bytes));
+  }
 
   // Call it instead of will_make() if blocks of a file that another thread made follow.
   void goes_on() { file_bytes_ = 0; }

@@ -278,8 +278,10 @@ Result<OutputSource> JobResults::find(const OutputItem& item) const {
 
 LeavesOut JobResults::leaves_out(const OutputSource& source) const {
   if (source.changed.empty()) return {};
-  return [this](const std::string& path, const struct stat& info) {
-    return staged.is_unchanged(path, info);
+  // What is named itself is a result, but for links to what is kept.
+  const bool is_named = source.kind != Kind::matches;
+  return [this, is_named](const std::string& path, const struct stat& info) {
+    return is_named ? staged.is_kept(path, info) : staged.is_unchanged(path, info);
   };
 }
 

@@ -88,7 +88,7 @@ std::uint64_t ctime_of(const struct stat& info) {
 
 StagedData::StagedData(const StageRequest& request, const DeliveryOrder& order, int job_fd,
                        std::uint64_t if_unknown)
-    : placed_(read_placed_names(job_fd)) {
+    : job_fd_(job_fd), directory_(order.directory), placed_(read_placed_names(job_fd)) {
   const auto until = [&order, if_unknown](std::size_t item) {
     if (item < order.staged_ns.size() && order.staged_ns[item] != 0)
       return past(order.staged_ns[item]);
@@ -106,6 +106,15 @@ StagedData::StagedData(const StageRequest& request, const DeliveryOrder& order, 
     places_.push_back({venv, false, time, request.venv->shared});
     places_.push_back({venv + ".log", false, time, false});
   }
+  std::vector<Place> kept;
+  for (Place& place : places_) {
+    place.is_spread = place.is_spread && !place.is_glob && has_kept(place.name);
+    if (!place.is_spread) continue;
+    kept.push_back(place);
+    kept.back().name = kept_place(place.name);
+    kept.back().is_spread = false;
+  }
+  places_.insert(places_.end(), kept.begin(), kept.end());
   // What is known best goes first.
   std::stable_sort(places_.begin(), places_.end(), [](const Place& one, const Place& other) {
     return one.doubt() < other.doubt();
@@ -161,7 +170,30 @@ bool StagedData::meets(const std::string& path) const {
   return place_of(whole) != nullptr || is_above(whole);
 }
 
-bool StagedData::is_old(const Place& place, const std::string& path, const struct stat& info) {
+bool StagedData::has_kept(const std::string& destination) const {
+  struct stat info {};
+  return ::fstatat(job_fd_, kept_place(destination).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+// A link of the kept tree itself has the same text here as there.
+bool StagedData::is_as_spread(const std::string& path, const struct stat& info) const {
+  const std::string kept = kept_place(path);
+  struct stat there {};
+  if (S_ISDIR(info.st_mode))
+    return ::fstatat(job_fd_, kept.c_str(), &there, 0) == 0 && S_ISDIR(there.st_mode);
+  if (!S_ISLNK(info.st_mode)) return false;
+  const std::string text = link_text(job_fd_, path);
+  return text == directory_ + "/" + kept || text == link_text(job_fd_, kept);
+}
+
+bool StagedData::is_kept(const std::string& path, const struct stat& info) const {
+  const Place* place = place_of(path);
+  return place != nullptr && place->is_spread && is_as_spread(path, info);
+}
+
+bool StagedData::is_old(const Place& place, const std::string& path,
+                        const struct stat& info) const {
+  if (place.is_spread) return is_as_spread(path, info) || is_compiled(path);
   if (place.is_link && S_ISLNK(info.st_mode) && path == place.name) return true;
   return S_ISDIR(info.st_mode) || is_compiled(path) || ctime_of(info) <= place.until;
 }
@@ -228,7 +260,6 @@ bool StagedData::is_named(const std::vector<std::string>& globs, const std::stri
 
 OutputSource StagedData::results_of(const JobTree& job, const std::string& source,
                                     OutputSource found) const {
-  const bool is_glob = found.kind == OutputSource::Kind::matches;
   const auto is_spread = [this](const std::string& path) {
     const std::string whole = normal(path);
     return std::any_of(places_.begin(), places_.end(), [&whole](const Place& place) {
@@ -236,7 +267,10 @@ OutputSource StagedData::results_of(const JobTree& job, const std::string& sourc
              (is_at_or_below(whole, place.name) || is_at_or_below(place.name, whole));
     });
   };
-  if (!is_glob && std::none_of(found.paths.begin(), found.paths.end(), is_spread)) return found;
+  if (found.kind != OutputSource::Kind::matches) {
+    if (std::any_of(found.paths.begin(), found.paths.end(), is_spread)) found.changed = found.paths;
+    return found;
+  }
   const auto globs = brace_texts(source);
   std::vector<std::string> paths;
   for (std::string& path : found.paths) {
@@ -280,6 +314,7 @@ std::string nothing_note(const std::string& source, const OutputSource& found) {
 struct StagedLinks::Content {
   std::uint64_t staged_bytes = 0;  // that are as they were
   bool is_changed = false;         // something was changed or added, or cannot be examined
+  bool has_kept = false;           // links to what is kept for other jobs, too
 
   void add(const struct stat& info, bool is_unchanged) {
     if (!is_unchanged) is_changed = is_changed || !S_ISDIR(info.st_mode);
@@ -306,7 +341,7 @@ Linked StagedLinks::share(const ResolvedPath& place) {
   if (known != shares_.end()) return known->second;
   const Content content = content_of(place);
   Linked share = content.is_changed ? Linked::changed : Linked::nothing;
-  if (content.staged_bytes <= left_) {
+  if (content.staged_bytes <= left_ && !content.has_kept) {
     left_ -= content.staged_bytes;
     share = Linked::all;
   }
@@ -316,11 +351,12 @@ Linked StagedLinks::share(const ResolvedPath& place) {
 StagedLinks::Content StagedLinks::content_of(const ResolvedPath& place) const {
   Content content;
   content.add(place.info, staged_.is_unchanged(place.path, place.info));
+  content.has_kept = staged_.is_kept(place.path, place.info);
   if (!S_ISDIR(place.info.st_mode)) return content;
   auto directory = place.open_directory();
   if (!directory) return {content.staged_bytes, true};
   auto walk = TreeWalk::begin(std::move(*directory), WalkFor::looking);
-  while (walk && (content.staged_bytes <= left_ || !content.is_changed)) {
+  while (walk && ((content.staged_bytes <= left_ && !content.has_kept) || !content.is_changed)) {
     const auto step = walk->next();
     if (step && !*step) return content;
     if (!step || (*step)->kind == WalkStep::Kind::fault) {
@@ -329,6 +365,7 @@ StagedLinks::Content StagedLinks::content_of(const ResolvedPath& place) const {
     } else if ((*step)->kind == WalkStep::Kind::leaf) {
       const std::string path = place.path + "/" + walk->path(**step);
       content.add((*step)->info, staged_.is_unchanged(path, (*step)->info));
+      content.has_kept = content.has_kept || staged_.is_kept(path, (*step)->info);
     }
   }
   content.is_changed = content.is_changed || !walk;

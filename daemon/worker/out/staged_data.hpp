@@ -22,10 +22,11 @@ namespace nodestage {
 
 // Paths are below the job directory. Files and links count as changed when their ctime is later
 // than the end of their item's staging: writing, renaming, or replacing one sets it. Directories
-// and what python compiles (`__pycache__`) do not count.
+// and what python compiles (`__pycache__`) do not count. Where a shared dataset has directories of
+// the job's own, its links to what is kept are unchanged, and all else is the job's.
 class StagedData {
  public:
-  // Borrows job_fd, the job directory, for the call.
+  // Borrows job_fd, the job directory.
   StagedData(const StageRequest& request, const DeliveryOrder& order, int job_fd,
              std::uint64_t if_unknown = 0);
 
@@ -41,6 +42,10 @@ class StagedData {
   [[nodiscard]] bool is_all_unchanged(const JobTree& job, const std::string& path,
                                       IfUnknown unknown) const;
 
+  // Returns whether the entry is a link to what is kept, as staging has made it, or a directory of
+  // such links.
+  [[nodiscard]] bool is_kept(const std::string& path, const struct stat& info) const;
+
   // Returns whether it is certain that staging has made the file, which looks as `info`, and that
   // nothing has touched it since.
   [[nodiscard]] bool is_as_staged(const std::string& path, const struct stat& info) const;
@@ -49,7 +54,7 @@ class StagedData {
 
   // The results among what `source` of --stage-out has found: of the matches of a glob, those that
   // are not all unchanged. What the glob names itself ("data/*" of the dataset "data") is a result.
-  // Of a dataset with `writable`, what the job has added or replaced is.
+  // Of a shared dataset with directories of the job's own, what it has added or replaced is.
   [[nodiscard]] OutputSource results_of(const JobTree& job, const std::string& source,
                                         OutputSource found) const;
 
@@ -60,7 +65,7 @@ class StagedData {
     std::uint64_t until = 0;  // wall_ns() when it was complete; 0: not known
     bool is_link = false;     // a link at its name leads to what is kept for several jobs
     bool is_early = false;    // the job may have run before it was complete
-    bool is_spread = false;   // links of it lead to what is kept for several jobs
+    bool is_spread = false;   // it has directories of the job's, with links to what is kept
     std::uint64_t ended = 0;  // of one in which the job may have been first: when it was complete
     // Returns whether it matches every name.
     [[nodiscard]] bool is_any() const {
@@ -74,9 +79,13 @@ class StagedData {
   [[nodiscard]] bool is_named(const std::vector<std::string>& globs, const std::string& path) const;
   [[nodiscard]] bool is_changed(const Place& place, const std::string& path,
                                 const struct stat& info, IfUnknown unknown) const;
-  [[nodiscard]] static bool is_old(const Place& place, const std::string& path,
-                                   const struct stat& info);
+  [[nodiscard]] bool is_old(const Place& place, const std::string& path,
+                            const struct stat& info) const;
+  [[nodiscard]] bool is_as_spread(const std::string& path, const struct stat& info) const;
+  [[nodiscard]] bool has_kept(const std::string& destination) const;
 
+  const int job_fd_;
+  const std::string directory_;
   std::vector<Place> places_;
   std::optional<PlacedNames> placed_;  // else the matches of a glob are known by it alone
 };

@@ -144,10 +144,11 @@ Status Dataset::plan() {
 // Assumes that a glob's matches are like the first one.
 Status Dataset::weigh() {
   if (sharing_.is_link()) return {};
-  if (!item_.destination.empty() && context_.workspace.is_placed(item_.destination)) return {};
+  if (!item_.destination.empty() && context_.workspace.is_placed(tree_of(item_.destination)))
+    return {};
   const std::string source = like_most();
   TRY_ASSIGN(Piece piece, Piece::open(source, wanted_, meter_, context_.limits));
-  if (!is_group_ && context_.workspace.is_placed(piece.default_name())) return {};
+  if (!is_group_ && context_.workspace.is_placed(tree_of(piece.default_name()))) return {};
   TRY_ASSIGN(need_, piece.need());
   if (sources_.size() > 1 && piece.size() > 0) {
     const double times = static_cast<double>(source_bytes_) / static_cast<double>(piece.size());

@@ -388,6 +388,7 @@ int run_keep(KeepOrder order, const StageRequest& request, OpenedItems items) {
     item.destination = std::to_string(index) + "/" + last_part(shared.path);
     item.name.clear();
     item.storage = Storage::disk;
+    item.writable = false;
     shared.item = index;
   }
   read_opened_only(std::move(opened));

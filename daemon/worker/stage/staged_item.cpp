@@ -264,20 +264,26 @@ Status StagedItem::link() {
   const std::string destination = progress_.destination();
   TRY_ASSIGN(const bool is_there, keep_placed(destination));
   const std::string tree = tree_of(destination);
-  if (!is_there) TRY(context_.workspace.link(sharing_.path(), tree));
+  if (!is_there) {
+    TRY(context_.workspace.link(sharing_.path(), tree));
+    TRY(spread(destination));
+  }
   if (context_.workspace.is_link_to(tree, sharing_.path())) sharing_.set_linked();
-  return spread(destination);
+  return {};
 }
 
 // Its own directories, with links by way of the tree's place in the job directory: that is a link
-// into the cache, once the tree is kept.
+// into the cache, once the tree is kept. Those of an earlier worker may have the job's files.
 Status StagedItem::spread(const std::string& destination) {
-  if (!sharing_.is_spread() || context_.workspace.is_placed(destination)) return {};
+  if (!sharing_.is_spread() || context_.workspace.is_made(destination)) return {};
   const std::string tree = tree_of(destination);
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
   TRY_ASSIGN(Fd from, open_at(context_.dir_fd, tree, O_PATH));
-  TRY(link_tree(std::move(from), context_.directory + "/" + tree, item_fd.get(), "spread", space_));
-  return context_.workspace.place(item_fd.get(), "spread", destination);
+  Status made = link_tree(std::move(from), context_.directory + "/" + tree, item_fd.get(), "spread",
+                          {meter_, space_});
+  if (made) made = context_.workspace.place(item_fd.get(), "spread", destination);
+  if (!made) context_.workspace.take_back(tree);
+  return made;
 }
 
 void StagedItem::end(const Status& status) {

@@ -216,6 +216,8 @@ class StagedItem {
   Result<bool> keep_placed(const std::string& destination);
   Status place(int from_fd, const char* name, const std::string& destination);
   Status protect(const std::string& destination);
+  // Where the tree itself is, for a destination.
+  [[nodiscard]] std::string tree_of(const std::string& destination) const;
   [[nodiscard]] bool may_relay(bool is_directory) const;
   // Where no two items may have the same destination: the job directory.
   [[nodiscard]] Workspace& names() const {
@@ -251,8 +253,6 @@ class StagedItem {
  private:
   Status link();
   Status spread(const std::string& destination);
-  // Where the tree itself is, for a destination.
-  [[nodiscard]] std::string tree_of(const std::string& destination) const;
   Status show(const std::string& destination);
   void fill_amounts(ItemRecord& record) const;
   [[nodiscard]] std::uint32_t flags() const;

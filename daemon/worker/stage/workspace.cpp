@@ -159,6 +159,19 @@ bool Workspace::is_placed(const std::string& destination) {
   return parent && has_entry(parent->get(), std::string(split.name));
 }
 
+bool Workspace::is_made(const std::string& destination) {
+  if (is_placed(destination)) return true;
+  const SplitPath split = split_path(destination);
+  const auto parent = open_directory_below(job_fd_, split.parent);
+  return existing_ == Existing::goes && parent && has_entry(parent->get(), std::string(split.name));
+}
+
+void Workspace::take_back(const std::string& destination) {
+  const SplitPath split = split_path(destination);
+  if (const auto parent = open_directory_below(job_fd_, split.parent))
+    remove_below(parent->get(), std::string(split.name));
+}
+
 // Opens the destination's parent, and notes in the ledger that the destination will be made.
 Status Workspace::prepare(const std::string& destination, Fd& parent) {
   const SplitPath split = split_path(destination);
@@ -215,8 +228,8 @@ namespace {
 // The directory that grows into the tree of links.
 class LinkedTree {
  public:
-  LinkedTree(Fd top, std::string path, Space& space)
-      : dirs_(std::move(top)), path_(std::move(path)), space_(space) {}
+  LinkedTree(Fd top, std::string path, LinkBudget budget)
+      : dirs_(std::move(top)), path_(std::move(path)), budget_(budget), space_(budget.space) {}
 
   Status add(const TreeWalk& walk, const WalkStep& step) {
     if (step.kind == WalkStep::Kind::fault)
@@ -225,16 +238,18 @@ class LinkedTree {
       TRY_ASSIGN(const Fd left, dirs_.pop());
       return {};
     }
-    TRY(space_.will_make());
+    TRY(budget_.meter.check());
     if (step.kind == WalkStep::Kind::directory) return enter(step.name);
     const std::string text = S_ISLNK(step.info.st_mode) ? link_text(step.dir_fd, step.name)
                                                         : path_ + "/" + walk.path(step);
+    TRY(space_.will_link(text.size()));
     if (::symlinkat(text.c_str(), dirs_.top(), step.name.c_str()) == 0) return {};
     return space_.explain(step.name, errno);
   }
 
  private:
   Status enter(const std::string& name) {
+    TRY(space_.will_make());
     if (::mkdirat(dirs_.top(), name.c_str(), 0777) != 0) return space_.explain(name, errno);
     auto child = open_directory_at(dirs_.top(), name);
     return child ? dirs_.push(std::move(*child)) : space_.explain(name, child.error().code);
@@ -242,24 +257,27 @@ class LinkedTree {
 
   DirStack dirs_;
   const std::string path_;
+  const LinkBudget budget_;
   Space& space_;
 };
 
 }  // namespace
 
 Status link_tree(Fd from, const std::string& path, int to_fd, const std::string& name,
-                 Space& space) {
+                 LinkBudget budget) {
+  Space& space = budget.space;
   struct stat info {};
   if (::fstat(from.get(), &info) != 0) return place_fault(name, errno);
-  TRY(space.will_make());
   if (!S_ISDIR(info.st_mode)) {
+    TRY(space.will_link(path.size()));
     if (::symlinkat(path.c_str(), to_fd, name.c_str()) == 0) return {};
     return space.explain(name, errno);
   }
+  TRY(space.will_make());
   if (::mkdirat(to_fd, name.c_str(), 0777) != 0) return space.explain(name, errno);
   auto top = open_directory_at(to_fd, name);
   if (!top) return space.explain(name, top.error().code);
-  LinkedTree linked(std::move(*top), path, space);
+  LinkedTree linked(std::move(*top), path, budget);
   TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(from), WalkFor::looking));
   for (;;) {
     TRY_ASSIGN(const auto step, walk.next());

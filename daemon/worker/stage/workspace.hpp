@@ -49,6 +49,11 @@ class Workspace {
   // Returns whether an earlier worker placed it. Its parents are not trusted to be directories.
   [[nodiscard]] bool is_placed(const std::string& destination);
 
+  // Does the same, and counts what is there when what exists goes: an earlier worker has made it.
+  [[nodiscard]] bool is_made(const std::string& destination);
+  // Removes what this worker has placed.
+  void take_back(const std::string& destination);
+
   // Renames `name` in from_fd to the destination and creates its parents (0755 & ~umask), without
   // following links. Refuses a destination that exists already and stays.
   Status place(int from_fd, const std::string& name, const std::string& destination);
@@ -82,7 +87,11 @@ class Workspace {
 // Makes in to_fd, as `name`, the directories of the tree `from` (O_PATH), writable for the user as
 // its umask says, with a symbolic link to each of its files: that leads to the file's place below
 // `path`, where the tree is. Links of the tree keep their texts. Of a file, it is one link.
+struct LinkBudget {
+  const Meter& meter;  // says when to stop
+  Space& space;
+};
 Status link_tree(Fd from, const std::string& path, int to_fd, const std::string& name,
-                 Space& space);
+                 LinkBudget budget);
 
 }  // namespace nodestage

@@ -67,7 +67,6 @@ namespace {
 constexpr std::size_t k_links = std::size_t{1} << 15U;        // the maximum that waits
 constexpr std::size_t k_link_bytes = std::size_t{16} << 20U;  // and of their names
 constexpr std::size_t k_in_task = 64;
-constexpr std::size_t k_inline_link = 60;  // ext4: a text of this length has its own block
 constexpr std::size_t k_special_names = std::size_t{1} << 16U;  // the maximum that is remembered
 
 NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t number) {
@@ -264,8 +263,7 @@ Status TreeWriter::put_entry(NewEntry entry, const Slice& memory) {
     BlockCount blocks;
     amount = {blocks.add(entry.data.offset, entry.data.data.size()), 1};
     for (const auto& part : entry.more) amount.bytes += blocks.add(part.offset, part.data.size());
-    if (entry.kind == Entry::Kind::symlink && entry.link.size() >= k_inline_link)
-      amount.bytes = in_blocks(entry.link.size());
+    if (entry.kind == Entry::Kind::symlink) amount = amount_of_link(entry.link.size());
     TRY(space_.take(amount));
   }
   if (batch_ && batch_->parent() != parent_) TRY(hand_on());
