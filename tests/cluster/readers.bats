@@ -63,6 +63,12 @@ tree_path() {
     # He sees the entry that he uses, and not where alice found its source.
     grep -q '(readers)' <<<"$OUTPUT"
     [ "$(kept n1 | wc -l)" = 1 ]
+    # What he writes beside it is his job's.
+    sbatch_wait --as=bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared,writable --wrap 'cd $NODESTAGE_DATASET/tree
+        cat sub/secret hard link; echo mine >new; rm 300; mv 299 300; cat new 300; ! echo spoiled >>1; ls -d $SLURM_TMPDIR/data/tree/new'
+    is_found
+    [ "$(grep -cxE 'secret|1|mine|299|/localscratch/.*/data/tree/new' <<<"$OUTPUT")" = 6 ]
+    [ "$(kept n1 | wc -l)" = 1 ]
     sbatch_ends FAILED --as=carol -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
     grep -q 'Permission denied' <<<"$OUTPUT"
     allow_cache=1 assert_idle_clean
