@@ -268,7 +268,7 @@ std::vector<std::string> matches_here(const std::string& pattern) {
   if (!names || start_of_any_depth(pattern) != std::string::npos) return matches;
   for (const std::string& name : *names) {
     glob_t found{};
-    if (::glob(name.c_str(), 0, nullptr, &found) == 0)
+    if (::glob(name.c_str(), GLOB_NOSORT, nullptr, &found) == 0)
       matches.insert(matches.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
     ::globfree(&found);
   }
@@ -281,23 +281,47 @@ bool is_part_of_archive(const std::string& path) {
   return !zip.empty() && exists(path.substr(0, path.rfind('/') + 1) + zip);
 }
 
-// Parts of an archive that are not joined, or of which one is missing now.
+// Whether the source is a part of an archive by its text, or a glob that is written for some: a
+// directory can have too many names to look at all of them.
+bool may_name_parts(const std::string& source) {
+  const std::string name = last_part(source);
+  if (!is_glob(name)) return !whole_archive(name).empty() || !whole_zip(name).empty();
+  for (std::size_t end = 1; end < name.size(); ++end) {
+    const std::string rest = name.substr(end);
+    if (rest.starts_with(".z") && rest.find_first_of("0123456789*?[{") == 2) return true;
+    if (!archive_suffix(name.substr(0, end)).empty() && (is_glob(rest) || is_part_name(name)))
+      return true;
+  }
+  return false;
+}
+
+// A part of a file that is to be joined and is missing now, or matches of several files.
+std::string about_joined(const DatasetItem& item) {
+  auto matches =
+      exists(item.source) ? std::vector<std::string>{item.source} : matches_here(item.source);
+  if (matches.empty() || item.optional) return {};
+  std::sort(matches.begin(), matches.end());
+  const auto parts = order_parts(matches, item.source);
+  if (parts) return {};
+  const bool is_missing = parts.error().code == ENOENT;
+  return parts.error().what + (is_missing ? "; it must be there when the job starts" : "");
+}
+
+// Parts of an archive that are not joined, or of which one is missing now. What exclude= and
+// newest= leave of the matches is not known here.
 std::string about_parts(const DatasetItem& item, Start start) {
-  if (start == Start::now || (!item.join && item.extract != Extract::automatic)) return {};
+  if (start == Start::now || !item.exclude.empty() || item.newest != 0) return {};
+  if (item.join) return about_joined(item);
+  if (item.extract != Extract::automatic || !may_name_parts(item.source)) return {};
   const auto matches =
       exists(item.source) ? std::vector<std::string>{item.source} : matches_here(item.source);
-  if (matches.empty()) return {};
-  if (item.join) {
-    const auto parts = order_parts(matches, item.source);
-    if (parts || item.optional) return {};
-    const bool is_missing = parts.error().code == ENOENT;
-    return parts.error().what + (is_missing ? "; it must be there when the job starts" : "");
-  }
-  const std::string option =
-      is_part_of_archive(matches.front()) ? how_to_join(matches.front()) : "";
+  const auto first = std::min_element(matches.begin(), matches.end());
+  if (first == matches.end() || !is_part_of_archive(*first) || type_of(*first) != S_IFREG)
+    return {};
+  const std::string option = how_to_join(*first);
   if (option.empty()) return {};
-  return matches.front() + " is one part of an archive in several files: stage the parts as one " +
-         "file, with " + option;
+  return *first + " is one part of an archive in several files: stage the parts as one file, " +
+         "with " + option;
 }
 
 // "" when there is nothing to say.

@@ -300,24 +300,37 @@ namespace {
 
 constexpr std::int64_t k_order_s = 3600;  // transfers side by side may end in another order
 
-// The one whose size is not that of most others: the index, or the count.
+constexpr std::size_t k_least_alike = 3;
+
+// The one that is empty, or whose size is not that of most others: the index, or the count. Few
+// parts show no rule, and what is split by lines or records follows none.
 std::size_t unlike_in_size(const std::vector<PartLook>& looks) {
   const std::size_t count = looks.size();
   for (std::size_t i = 0; i < count; ++i)
     if (looks[i].size == 0) return i;
-  if (count < 2) return count;
+  if (count <= k_least_alike) return count;
   std::map<std::uint64_t, std::size_t> sizes;
   for (std::size_t i = 0; i + 1 < count; ++i) ++sizes[looks[i].size];
   const auto usual = std::max_element(
       sizes.begin(), sizes.end(),
       [](const auto& one, const auto& other) { return one.second < other.second; });
-  if (usual->second * 2 < count - 1) return count;  // it was split by lines, or records
+  if (usual->second < k_least_alike || usual->second * 2 <= count - 1) return count;
   // `split -n` gives what is left over to the last, or one byte each to some.
   for (std::size_t i = 0; i + 1 < count; ++i) {
     const std::uint64_t size = looks[i].size;
     if (size > usual->first + 1 || size + 1 < usual->first) return i;
   }
-  return looks.back().size > usual->first + count ? count - 2 : count;
+  return count;
+}
+
+// It records how many there are, and a checksum of each member.
+bool is_split_by_zip(const std::vector<std::string>& paths) {
+  return !paths.empty() && !whole_zip(paths.front()).empty();
+}
+
+// Of "t.tar.0*" and "t.tar.a*", but not of "t.tar.gz*".
+bool is_archives_part(const PartName& part, std::string_view path) {
+  return !archive_suffix(part.whole).empty() && archive_name(path) == nullptr;
 }
 
 }  // namespace
@@ -325,7 +338,8 @@ std::size_t unlike_in_size(const std::vector<PartLook>& looks) {
 std::string doubt_of_parts(const std::vector<std::string>& paths,
                            const std::vector<PartLook>& looks) {
   std::string text;
-  if (const std::size_t at = unlike_in_size(looks); at < looks.size()) {
+  const std::size_t at = is_split_by_zip(paths) ? looks.size() : unlike_in_size(looks);
+  if (at < looks.size()) {
     text = "the parts are of unequal size: the transfer of " + printable(last_part(paths[at])) +
            " (" + human_bytes(looks[at].size) + ") may be incomplete";
   }
@@ -342,10 +356,18 @@ std::string doubt_of_parts(const std::vector<std::string>& paths,
 }
 
 std::string whole_of_glob(const std::string& glob) {
-  const std::string_view path = std::string_view(glob).substr(0, start_of_glob(glob));
-  const std::size_t name = path.rfind('/') + 1;
+  const std::size_t name = glob.rfind('/') + 1;
+  const std::string_view last = std::string_view(glob).substr(name);
+  const bool is_in_braces = start_of_glob(glob) < name && last.find('}') < last.find('{');
+  if (is_in_braces) return glob;
+  const std::string_view path = std::string_view(glob).substr(0, name + start_of_glob(last));
   const auto part = part_name(path);
-  if (part && part->has_digits()) return std::string(path.substr(0, name)) + part->whole;
+  // The year in "backup-2024*" is no number of a part.
+  const bool is_numbered =
+      part && part->has_digits() &&
+      (path.size() == glob.size() || lower(part->joint).find(k_part) != std::string::npos);
+  if (is_numbered || (part && is_archives_part(*part, path)))
+    return std::string(path.substr(0, name)) + part->whole;
   if (path.ends_with(k_zip_joint)) return std::string(path.substr(0, path.size() - 2)) + ".zip";
   const std::string_view whole = without_joints(path);
   if (whole.size() > name) return std::string(whole);

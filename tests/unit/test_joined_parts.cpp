@@ -111,15 +111,22 @@ TEST_CASE("what is odd about the parts is noted, and what is wrong fails by name
             "before it: one of them may be of an earlier version of the file"},
         Row{"truncate -s 100000 t.tgz.part01", "t.tgz.part*", true,
             "It was joined of 3 parts, t.tgz.part00 to t.tgz.part02: if another one follows"},
-        Row{"truncate -s 100000 large.001", "large.*", false,
-            "the parts are of unequal size: the transfer of large.001 (97.7 KiB) may be"},
+        Row{"split -b 200k -d -a 3 t/large large. && truncate -s 100000 large.001", "large.*",
+            false, "the parts are of unequal size: the transfer of large.001 (97.7 KiB) may be"},
         Row{"rm t.tgz.part02", "t.tgz.part*", true, "/t.tgz: cut off "},
         Row{"rm t.tgz.part02", "t.tgz.part*", true, "t.tgz.part00 to t.tgz.part01: if another"},
         Row{"rm v.7z.004", "v.7z.*", true, "/v.7z: "},
-        Row{"rm z.z04", "z.z*", true, "zip has split it into 5 files, and 4 are here"},
+        Row{"rm z.z04", "z.z*", true,
+            "zip has split it into 5 files, and 4 are here\nTransfer z.z04, too, or write a glob "
+            "that matches it"},
+        Row{"cp z.z04 z.z05; cp z.z04 z.z06", "z.z*", true,
+            "5 files, and 7 are here\nz.z05 to z.z06 are of another archive"},
         Row{"rm z.zip", "z.z*", true, "/z.zip: this part is missing, and z.z04 is there"},
         Row{"rm z.z02", "z.z*", true, "/z.z02: this part is missing, and z.z03 is there"},
-        Row{"rm z.z0*", "z.z*", true, "is one part of a zip archive in several files"},
+        Row{"rm z.z0*", "z.z*", true,
+            "is one part of a zip archive in 5 files, and only this one is here\nTransfer z.z01 to "
+            "z.z04 to its directory, too, and join all with the key join"},
+        Row{":", "z.zip", true, "is one part of a zip archive in several files\nStage the parts"},
         Row{"mkdir large.004", "large.*", true, "large.004: is a directory, and join makes one"},
         Row{":", "t*", true, "the matches are parts of several files"},
         Row{"zip -qrs 64k -Z bzip2 b.zip t", "b.z*", true,
@@ -134,6 +141,7 @@ TEST_CASE("what is odd about the parts is noted, and what is wrong fails by name
     run.join(row.glob, "d");
     CHECK((run.run() != 0) == row.is_fault);
     CHECK_MESSAGE(has(run.note(), row.text), run.note());
+    CHECK(!has(run.note(), "Test it with"));  // of the whole, which is no file
     if (row.is_fault) CHECK(run.in_job("test ! -e d"));
   }
 }

@@ -142,9 +142,14 @@ TEST_CASE("parts of unequal size or of another order in time are doubtful") {
   CHECK(doubt({{101, 0}, {100, 0}, {100, 0}}) == "");
   CHECK(doubt({{31, 0}, {35, 0}, {29, 0}, {33, 0}, {40, 0}, {22, 0}}) == "");  // split -l
   const std::string unequal = "the parts are of unequal size: the transfer of ";
-  CHECK(doubt({{100, 0}, {60, 0}, {100, 0}, {7, 0}}) == unequal + "d.2 (60 B) may be incomplete");
+  CHECK(doubt({{100, 0}, {60, 0}, {100, 0}, {100, 0}, {7, 0}}) ==
+        unequal + "d.2 (60 B) may be incomplete");
+  CHECK(doubt({{100, 0}, {60, 0}, {100, 0}, {7, 0}}) == "");  // no rule can be seen
+  CHECK(doubt({{9, 0}, {9, 0}, {9, 0}, {4, 0}, {5, 0}, {6, 0}, {7, 0}}) == "");
+  CHECK(doubt_of_parts({"/p/d.z01", "/p/d.z02", "/p/d.z03", "/p/d.z04", "/p/d.zip"},
+                       {{9, 0}, {9, 0}, {9, 0}, {4, 0}, {7, 0}}) == "");
   CHECK(doubt({{100, 0}, {0, 0}}) == unequal + "d.2 (0 B) may be incomplete");
-  CHECK(doubt({{50, 0}, {100, 0}}) == unequal + "d.1 (50 B) may be incomplete");
+  CHECK(doubt({{50, 0}, {100, 0}}) == "");
   const std::int64_t day = 86400;
   CHECK(doubt({{9, day}, {9, 2 * day}, {9, 9 * day}}) == "");  // a slow transfer
   CHECK(doubt({{9, day}, {9, day - 600}}) == "");
@@ -160,10 +165,19 @@ TEST_CASE("the option that joins parts can be pasted") {
   CHECK(how_to_join("/p/d e.7z.001") == "--stage-dataset='/p/d e.7z.*:d e,join'");
   for (const char* path : {"/p/d", "/p/d,e.tar.aa", "/p/d:e.tar.aa", "/p[1]/d.tar.aa"})
     CHECK(how_to_join(path) == "");
-  CHECK(whole_of_glob("/p/d.tar.gz.part*") == "/p/d.tar.gz");
-  CHECK(whole_of_glob("/p/d.tar.part0[0-9]") == "/p/d.tar");
-  CHECK(whole_of_glob("/p/d.tar.*") == "/p/d.tar");
-  CHECK(whole_of_glob("/p/d.z*") == "/p/d.zip");
-  CHECK(whole_of_glob("/p/x*") == "/p/x");
-  CHECK(whole_of_glob("/p/*") == "/p/*");
+  for (const auto& [glob, whole] : {std::pair{"/p/d.tar.gz.part*", "/p/d.tar.gz"},
+                                    {"/p/d.tar.part0[0-9]", "/p/d.tar"},
+                                    {"/p/d.csv.part0*", "/p/d.csv"},
+                                    {"/p/d.tar.*", "/p/d.tar"},
+                                    {"/p/d.tar.0*", "/p/d.tar"},
+                                    {"/p/d.tar.a?", "/p/d.tar"},
+                                    {"/p/d.tar.gz*", "/p/d.tar.gz"},
+                                    {"/p/d.tar.001", "/p/d.tar"},
+                                    {"/p/d.z*", "/p/d.zip"},
+                                    {"/p/d-2024*", "/p/d-2024"},
+                                    {"/p/run*/d.tar.*", "/p/run*/d.tar"},
+                                    {"/p/{a/b,c/d}.tar.*", "/p/{a/b,c/d}.tar.*"},
+                                    {"/p/x*", "/p/x"},
+                                    {"/p/*", "/p/*"}})
+    CHECK(whole_of_glob(glob) == whole);
 }

@@ -286,6 +286,7 @@ TEST_CASE(
   const std::string place = submitted.scratch.path().string() + "/";
   for (const char* name : {"p.tar.aa", "p.tar.ab", "p.tar.ad", "q.z01", "q.zip", "q.zip.md5"})
     std::ofstream(submitted.scratch / name) << "x";
+  fs::create_directory(submitted.scratch / "d.tar.00");
   const auto warnings = [&](const std::string& text, Start start = Start::later) {
     submitted.request.datasets.clear();
     submitted.dataset(text);
@@ -300,6 +301,11 @@ TEST_CASE(
   CHECK(warnings("q.z01") == place + "q.z01" + in_files + "q.z*:q,join'\n");
   CHECK(warnings("p.tar.ab", Start::now) == "");  // it is an error then
   CHECK(warnings("p.tar.*:p,extract=no") == "");
+  CHECK(warnings("*.tar.a*:p") == place + "p.tar.aa" + in_files + "p.tar.*:p,join'\n");
+  CHECK(warnings("p.tar.*:p,exclude=p.tar.ab") == "");
+  CHECK(warnings("p.tar.*:p,newest=1") == "");
+  for (const char* text : {"p.*:p", "*:p", "**:p", "d.tar.*:p"})  // not looked up, or no file
+    CHECK_MESSAGE(warnings(text) == "", text);
   CHECK(warnings("q.z*,join") == "");
   CHECK(warnings("q.z*,join,shared") == "");
   CHECK(destination_of(submitted.request.datasets[0]) == "q");

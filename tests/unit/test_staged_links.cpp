@@ -93,6 +93,27 @@ TEST_CASE("a link to what a glob leaves out, since it was staged, does not lead 
   CHECK(names_in(job.target / "out/data") == Names{"new"});
 }
 
+TEST_CASE("joined parts without a destination are staged data by the name of the whole") {
+  for (const std::string glob :
+       {"/p/ds.tar.*", "/p/ds.tar.part0*", "/p/ds-%j.z*", "/p/d*", "/p/*"}) {
+    CAPTURE(glob);
+    StageOutJob job;
+    const bool has_pattern = glob.find('%') != std::string::npos;
+    const std::string name = has_pattern ? "ds-" + std::to_string(job.order.job) : "ds";
+    job.request.datasets.push_back({glob, ""});
+    job.request.datasets[0].join = true;
+    write_file(job.directory / name / "old", "staged");
+    write_file(job.directory / ".nodestage-placed", name + '\0');
+    end_staging(job);
+    write_file(job.directory / name / "new", "n");
+    write_file(job.directory / "result", "r");
+    job.deliver("*", "o/");
+    CHECK(names_in(job.target / "o") == Names{name, "result"});
+    CHECK(names_in(job.target / "o" / name) == Names{"new"});
+    CHECK(drop_staged_in(job) == Names{".nodestage-placed", name + "/new", "result"});
+  }
+}
+
 TEST_CASE("a link to a staged directory that the job has added to leads to its copy") {
   JobOnData job;
   job.write("ds/old", "staged");

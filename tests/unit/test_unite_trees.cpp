@@ -93,6 +93,8 @@ TEST_CASE("trees unite: each pair of entries of one name") {
   const Case cases[] = {
       {"echo a > m", "echo b > n", k_nothing, k_nothing, "grep -q a m && grep -q b n"},
       {"echo a > n", "echo a > n", one_byte.c_str(), one_byte.c_str(), "grep -q a n"},
+      {"echo a > n; touch -d 2020-01-01 n", "echo a > n; touch -d 2021-01-01 n; chmod 600 n",
+       one_byte.c_str(), one_byte.c_str(), "test $(stat -c %a-%y n | cut -c -8) = 600-2021"},
       {"touch n", "touch n", no_bytes.c_str(), no_bytes.c_str(), "test -f n"},
       {"echo a > n; chmod 0 n", "echo a > n; chmod 0 n", one_byte.c_str(), one_byte.c_str(),
        "test $(stat -c %a n) = 0"},
@@ -117,7 +119,7 @@ TEST_CASE("trees unite: each pair of entries of one name") {
       {"mkdir n; touch n/a", "mkdir n; touch n/b; chmod 750 n; touch -d 2020-02-02 n", k_nothing,
        k_nothing, "test \"$(stat -c '%a %Y' n)\" = \"750 $(date -d 2020-02-02 +%s)\""},
       {"touch a", "echo a > b; ln b c; chmod 444 b", k_nothing, k_nothing, "test b -ef c"},
-      {"echo a > n", "echo a > n; ln n m", no_bytes.c_str(), no_bytes.c_str(), "cmp n m"},
+      {"echo a > n", "echo a > n; ln n m", no_bytes.c_str(), one_byte.c_str(), "test n -ef m"},
       {"true", "mkdir n; mkfifo n/f", k_nothing, k_nothing, "test -p n/f"},
   };
   for (const Case& one : cases) {

@@ -1,6 +1,7 @@
 #include "daemon/worker/archive/zip_index.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string_view>
@@ -212,18 +213,45 @@ Error in_parts(const Source& source) {
                    (option.empty() ? "a glob that matches them all and the key join" : option));
 }
 
-// The last disk is the last part, or one is missing before it.
+// "z.z03" of "z.zip"; "" if that has another name.
+std::string numbered_part(const Source& source, std::uint64_t number) {
+  const std::string& whole = source.path();
+  if (!has_suffix(whole, ".zip")) return {};
+  const std::string digits = std::to_string(number);
+  return whole.substr(0, whole.size() - 2) + (digits.size() < 2 ? "0" : "") + digits;
+}
+
+// "z.z03", or "z.z03 to z.z05".
+std::string from_to(const std::string& first, const std::string& last) {
+  return shown(last_part(first)) + (first == last ? "" : " to " + shown(last_part(last)));
+}
+
+// The last disk is the last part, or some are missing, or too many. Without the first one of the
+// others beside it, the last part is all there is.
 Status check_disks(const Source& source, std::uint64_t last) {
   const auto& parts = source.parts();
-  if (!source.is_joined() || last == 0) return in_parts(source);
-  if (last == parts.size() - 1) return {};
-  const std::string count = human_count(last + 1);
-  return fault(
-      ENOENT,
-      shown(source.path()) + ": zip has split it into " + count + " files, and " +
-          human_count(parts.size()) + " are here",
-      "All of them are needed, each under its own name: " + shown(last_part(parts.front().path)) +
-          " and so on, and " + shown(last_part(source.path())) + " as the last one");
+  if (source.is_joined() && last == parts.size() - 1) return {};
+  const std::string first = numbered_part(source, 1);
+  if (first.empty() || (!source.is_joined() && ::access(first.c_str(), F_OK) == 0))
+    return in_parts(source);
+  const std::string count = human_count(last + 1) + " files, and ";
+  if (!source.is_joined())
+    return fault(0,
+                 shown(source.path()) + ": is one part of a zip archive in " + count +
+                     "only this one is here",
+                 "Transfer " + from_to(first, numbered_part(source, last)) +
+                     " to its directory, too, and join all with the key join");
+  const std::string what = shown(source.path()) + ": zip has split it into " + count +
+                           human_count(parts.size()) + " are here";
+  if (last >= parts.size())
+    return fault(ENOENT, what,
+                 "Transfer " +
+                     from_to(numbered_part(source, parts.size()), numbered_part(source, last)) +
+                     ", too, or write a glob that matches it");
+  return fault(EINVAL, what,
+               from_to(parts[last].path, parts[parts.size() - 2].path) +
+                   " are of another archive, or of an earlier one of the same name: remove them, "
+                   "or write a glob that leaves them out");
 }
 
 // Where an offset in a disk is in the whole; beyond its end if there is no such place.

@@ -13,6 +13,7 @@
 #include "common/text/archive_names.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
+#include "common/text/part_names.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
@@ -129,11 +130,18 @@ void StagedData::add(const DatasetItem& item, std::uint64_t until, bool is_early
     places_.push_back(std::move(place));
     return;
   }
-  Place place{"", is_glob(item.source), until, is_link, is_early};
+  const std::string named = item.join ? whole_of_glob(item.source) : item.source;
+  Place place{"", is_glob(named), until, is_link, is_early};
   place.is_spread = item.writable;
   // The job may have put names of its own there before all matches were in place.
   if (place.is_glob && is_early) place.ended = std::exchange(place.until, 0);
-  for (const std::string& source : sources_of(item.source)) add_names(source, item.extract, place);
+  for (const std::string& source : sources_of(named)) add_names(source, item.extract, place);
+  // Only the names of the parts say what "x*" is joined to, which is among the names placed.
+  if (!item.join || place.is_glob || !is_glob(item.source) || !archive_suffix(named).empty())
+    return;
+  place.is_glob = true;
+  if (is_early) place.ended = std::exchange(place.until, 0);
+  add_names("*", item.extract, place);
 }
 
 // An archive is extracted to its name without the suffix; any other source keeps its name.

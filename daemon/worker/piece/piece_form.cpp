@@ -59,14 +59,28 @@ Error PieceForm::as_part(Error error) const {
   return error;
 }
 
+namespace {
+
+// No file has the path of the whole, so no command can test it.
+std::string without_test_of(const std::string& path, std::string advice) {
+  const std::size_t test =
+      std::min(advice.find(" Test it with: "), advice.find(" Compare it with"));
+  const std::string file = " " + shell_word(shown(path));
+  if (test != std::string::npos && advice.ends_with(file)) advice.resize(test);
+  if (advice.ends_with('.')) advice.pop_back();
+  return advice;
+}
+
+}  // namespace
+
 // What has a code is no fault of the content.
 Error PieceForm::as_joined(Error error) const {
   const std::vector<std::string>& parts = wanted.parts;
   if (parts.size() < 2 || error.code != 0) return error;
-  const std::string advice = std::exchange(
-      error.advice, "It was joined of " + human_count(parts.size()) + " parts, " +
-                        shown(last_part(parts.front())) + " to " + shown(last_part(parts.back())) +
-                        ": if another one follows or one is not whole, transfer it again");
+  const std::string advice = without_test_of(path, error.advice);
+  error.advice = "It was joined of " + human_count(parts.size()) + " parts, " +
+                 shown(last_part(parts.front())) + " to " + shown(last_part(parts.back())) +
+                 ": if another one follows or one is not whole, transfer it again";
   if (!advice.empty()) error.advice += ". " + advice;
   return error;
 }

@@ -164,11 +164,12 @@ Status Dataset::weigh() {
 
 // A file, since a directory says nothing of the archives that become one tree with it.
 std::string Dataset::like_most() const {
+  if (item_.merge == Merge::none) return sources_.front();
   const auto file = std::find_if(sources_.begin(), sources_.end(), [](const auto& source) {
     const auto info = examine_source(source);
     return info && S_ISREG(info->st_mode);
   });
-  return item_.merge == Merge::none || file == sources_.end() ? sources_.front() : *file;
+  return file == sources_.end() ? sources_.front() : *file;
 }
 
 Result<Piece> Dataset::open(const std::string& source) {

@@ -136,18 +136,18 @@ Status UnitedTree::take_one_of(const TreeWalk& walk, const WalkStep& step,
                                const struct stat& there) {
   if (S_ISDIR(there.st_mode)) return mixed(walk.path(step));
   TRY_ASSIGN(const bool equal, is_equal(step, there));
-  if (equal) {
-    ++equal_;
-    discount(step.info);
-    if (::unlinkat(step.dir_fd, step.name.c_str(), 0) != 0) return system_error(step.name);
-    return {};
+  if (different_ == Different::last_taken) {  // with its mode and time, also if it is equal
+    ++(equal ? equal_ : replaced_);
+    discount(there);
+    return move(step);
   }
-  if (different_ == Different::refused)
+  if (!equal)
     return conflict(walk.path(step), "with different contents",
                     "Take that of the last source with merge=last, or leave it out with exclude=");
-  ++replaced_;
-  discount(there);
-  return move(step);
+  ++equal_;
+  discount(step.info);
+  if (::unlinkat(step.dir_fd, step.name.c_str(), 0) != 0) return system_error(step.name);
+  return {};
 }
 
 Result<bool> UnitedTree::is_equal(const WalkStep& step, const struct stat& there) const {
