@@ -11,9 +11,9 @@ seq 99999 >want/train/z/large
 tar cf x.tar train
 R --stage-dataset=x.tar,nested -- sh -c 'diff -r want "$NODESTAGE_DATASET"'
 text=$(R --stage-dataset=x.tar -- true 2>&1)
-has "$text" '51 of its 51 files are archives; nested extracts them'
+has "$text" '51 of its 51 files are named like archives; nested extracts them'
 text=$(nodestage plan --stage-dataset=x.tar)
-has "$text" '51 of its 51 files are archives; nested extracts them'
+has "$text" '51 of its 51 files are named like archives; nested extracts them'
 text=$(nodestage plan --stage-dataset=x.tar,nested)
 has "$text" 101
 lacks "$text" 'nested extracts'

@@ -41,6 +41,7 @@ class PieceRun {
   std::string idle_globs;
   std::string name;
   std::uint64_t leave_free = 0;
+  nodestage::MemoryShare memory;  // of all memory: the data go to a disk
   unsigned threads = 3;
   bool is_by_content = true;  // readers are tested with archives of any name
   nodestage::ExtractRules rules;
@@ -57,7 +58,7 @@ class PieceRun {
     nodestage::Meter meter(rate, stop);
     meter.bytes_written = written_before;
     const nodestage::Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    nodestage::Allowance allowance({-1, -1, dir.get(), leave_free, "n1"}, stop);
+    nodestage::Allowance allowance({-1, -1, dir.get(), leave_free, "n1", memory}, stop);
     nodestage::Space space(dir.get(), allowance);
     nodestage::Unpacking wanted(item);
     wanted.is_by_content = is_by_content;

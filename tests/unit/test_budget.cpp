@@ -174,6 +174,20 @@ TEST_CASE("a worker writes nothing of a promise that was taken back") {
   CHECK(claim.need.bytes == 100 * k_mib);
 }
 
+TEST_CASE("bytes that were removed count again as free memory") {
+  const std::atomic<bool> stop = true;
+  const MemoryShare share{20 * k_mib, 50, 40 * k_mib};
+  Allowance memory({-1, -1, AT_FDCWD, 0, "n1", share}, stop);
+  for (int round = 0; round < 5; ++round) {
+    CHECK(memory.take({15 * k_mib, 0}));
+    memory.wrote({15 * k_mib, 0});
+    CHECK_FALSE(memory.take({10 * k_mib, 0}));
+    memory.removed(15 * k_mib);
+    memory.wrote({10 * k_mib, 0});
+    memory.removed(10 * k_mib);
+  }
+}
+
 TEST_CASE("the words of a refusal") {
   SpaceAnswer answer{.free = {60 * k_mib, 100}, .leave_free = 4 * k_mib};
   const auto words = [&](std::uint64_t bytes) {

@@ -103,10 +103,10 @@ TEST_CASE("what zips within zips hold is read right, whichever reader is in the 
 TEST_CASE("what is no archive by its name or its content stays a file, and links stay links") {
   NestedRun run;
   run.prepare(
-      "mkdir d; seq 9 > d/a.tar; : > d/empty.zip; seq 9 | gzip > d/b.tar.gz;"
+      "mkdir d; seq 9 > d/a.tar; seq 9 > d/b.zip; seq 9 | gzip > d/b.tar.gz;"
       "tar cf d/data.npz -C want .; tar cf d/plain -C want .; ln -s plain d/l.tar;"
       "tar cf d/.tar -C want .; ln d/data.npz d/hard.tar; cp d/plain d/...tar;"
-      "tar cf x.tar -C d a.tar empty.zip b.tar.gz data.npz hard.tar plain l.tar .tar "
+      "tar cf x.tar -C d a.tar b.zip b.tar.gz data.npz hard.tar plain l.tar .tar "
       "...tar; mkdir e; cp d/plain e/m.tar; ln e/m.tar e/n; tar cf y.tar -C e m.tar n");
   CHECK(run.build("x.tar") == "");
   CHECK(run.shell("cmp d/b.tar.gz " + run.out("b.tar.gz") + " && cmp d/a.tar " + run.out("a.tar") +
@@ -157,7 +157,7 @@ TEST_CASE("a member with '..' in its name, and one without a name in a member, a
       "seq 9 > f; tar cf i.tar f;"
       "tar cPf x.tar --transform='s,^i,../i,' i.tar;"
       "tar cPf dot.tar --transform='s,^f,./,' f; tar cf y.tar dot.tar");
-  CHECK(has(run.build("x.tar"), "entry '../i/': its name contains '..'"));
+  CHECK(has(run.build("x.tar"), "entry '../i.tar': its name contains '..'"));
 }
 
 TEST_CASE("a link in the way of an inner archive's directory leads nowhere") {
@@ -168,6 +168,107 @@ TEST_CASE("a link in the way of an inner archive's directory leads nowhere") {
   static_cast<void>(run.build("x.tar"));
   static_cast<void>(run.build("y.tar"));
   CHECK(run.shell("test -z \"$(ls elsewhere)\"") == 0);
+}
+
+TEST_CASE("the directory of an inner archive never takes the place of a file or a link") {
+  NestedRun run;
+  run.prepare(
+      "seq 9 > f; tar cf i.tar f; seq 5 > model; ln -s f link; tar cf model.tar f;"
+      "gzip -k model.tar; zip -q model.zip f; cp i.tar link.tar; mkdir d; cp model d;"
+      "tar cf d/model.tgz f; tar cf in.tar model; cp model.tar in; tar rf in.tar model.zip");
+  for (const std::string members :
+       {"model model.tar.gz", "model model.zip", "link link.tar", "d/model d/model.tgz"}) {
+    CAPTURE(members);
+    run.prepare("tar cf x.tar " + members);
+    const std::string first = members.substr(0, members.find(' '));
+    const std::string fault = run.build("x.tar");
+    CHECK(has(fault, "/x.tar: entry '" + members.substr(first.size() + 1) +
+                         "': nested extracts it to '" + first + "', but a file or link"));
+    CHECK(has(fault, "exclude="));
+  }
+  run.item.nested = 2;
+  run.prepare("tar cf x.tar in.tar");
+  CHECK(has(run.build("x.tar"), "entry 'in/model.zip': nested extracts it to 'in/model'"));
+  run.prepare("tar cf x.tar model.tar.gz model");
+  CHECK(has(run.build("x.tar"), "has the name of a directory that the archive fills"));
+  run.prepare("tar cf x.tar model model.tar.gz");
+  run.item.exclude = {"model.tar.gz"};
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.files() == "./model ");
+  CHECK(run.idle_globs == "");
+}
+
+TEST_CASE("a member with an archive's name that is empty fails the source, or is left out") {
+  NestedRun run;
+  run.prepare(
+      "mkdir d; : > d/a.tar; : > d/a.zip; : > d/a.tar.gz; head -c 20000 /dev/zero > d/b.tar;"
+      "head -c 99999 /dev/zero | tee d/b.zip > d/b.tgz; seq 9 > d/f; tar cf d/c.tar -T /dev/null");
+  for (const std::string member : {"a.tar", "a.zip", "a.tar.gz", "b.tar", "b.zip", "b.tgz"}) {
+    for (const std::string outer : {"x.tar", "x.zip"}) {
+      CAPTURE(member);
+      CAPTURE(outer);
+      run.item.exclude.clear();
+      run.prepare("rm -rf x.* p; mkdir p; cp d/f d/" + member + " p");
+      run.pack("p", outer);
+      const std::string fault = run.build(outer);
+      CHECK(has(fault, "/" + outer + ": entry '"));
+      CHECK(has(fault, member + "': empty"));
+      CHECK(has(fault, "exclude="));
+      run.item.exclude = {member};
+      CHECK(run.build(outer) == "");
+      CHECK(run.files() == "./f ");
+    }
+  }
+  run.item.exclude.clear();
+  run.prepare("tar cf x.tar -C d c.tar f");
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.note == "'c.tar': it has no entries");
+}
+
+TEST_CASE("an inner archive of which nothing is wanted is not opened") {
+  NestedRun run;
+  run.prepare(
+      "mkdir d d/train d/test; seq 9 > f; tar cf d/train/a.tar f; zip -q d/test/b.zip f;"
+      "zip -q d/test.zip f; head -c 3M /dev/urandom > g; zip -q -0 d/test.zip g;"
+      "truncate -s -90 d/test.zip; printf '\\037\\213garbage' > d/test/c.tar.gz;"
+      "tar cf x.tar -C d test.zip test train; (cd d && zip -qr ../x.zip test.zip test train)");
+  struct Case {
+    std::vector<std::string> include, exclude;
+    std::string files;
+  };
+  for (const auto& one :
+       {Case{{}, {"test"}, "./train/a/f "}, Case{{"train/a/*"}, {}, "./train/a/f "},
+        Case{{"train/a"}, {}, "./train/a/f "}, Case{{"./train"}, {}, "./train/a/f "},
+        Case{{}, {"test*", "train/a/*"}, ""}, Case{{}, {"*.zip", "*.gz"}, "./train/a/f "}}) {
+    for (const std::string source : {"x.tar", "x.zip"}) {
+      CAPTURE(one.files);
+      run.item.include = one.include;
+      run.item.exclude = one.exclude;
+      CHECK(run.build(source) == "");
+      CHECK(run.files() == one.files);
+      CHECK(run.note == "");
+    }
+  }
+  run.item.include = {"f"};
+  run.item.exclude = {};
+  CHECK(has(run.build("x.tar"), "entry 'test.zip': cut off"));
+}
+
+TEST_CASE("a zip after another program is extracted, and a checkpoint named like a zip is not") {
+  NestedRun run;
+  run.prepare(
+      "mkdir d model d/i; seq 9 > d/i/f; (cd d/i && zip -q ../../i.zip f);"
+      "{ seq 9999; cat i.zip; } > d/i.zip; for f in data.pkl version data; do seq 99 > model/$f; "
+      "done; zip -q -0 d/model.zip model/data.pkl model/version model/data;"
+      "seq 99999 > d/no.zip; tar cf x.tar -C d model.zip i.zip no.zip; rm d/i.zip;"
+      "(cd d && zip -q ../x.zip model.zip no.zip)");
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.shell("diff -r d " + run.out()) == 0);
+  CHECK(has(run.note, "2 files are named like archives, but are not"));
+  CHECK(run.build("x.zip") == "");
+  CHECK(run.files() == "./model.zip ./no.zip ");
+  CHECK(run.shell("cmp d/no.zip " + run.out("no.zip") + " && cmp d/model.zip " +
+                  run.out("model.zip")) == 0);
 }
 
 TEST_CASE("two members that give one directory unite there") {
@@ -210,6 +311,27 @@ TEST_CASE("an inner archive that is damaged fails the source, and the fault has 
       CHECK(has(fault, "Take that member out of the archive"));
       CHECK_FALSE(has(fault, "(entry "));
     }
+  }
+}
+
+TEST_CASE("the advice for an inner archive stays, without the command that names it") {
+  NestedRun run;
+  run.prepare(
+      "seq 99999 > f; tar cf t.tar f; truncate -s 589824 t.tar; zip -q t.zip f; zip -qP x p.zip f;"
+      "cat t.zip t.zip > two.zip; truncate -s -9 t.zip");
+  struct Case {
+    std::string file, advice;
+  };
+  for (const auto& one : {Case{"t.tar", "the key eof=optional stages it. Take that member out"},
+                          Case{"t.zip", "or a time limit? Take that member out"},
+                          Case{"two.zip", "\nTake that member out"},
+                          Case{"p.zip", "Make it again without a password"}}) {
+    CAPTURE(one.file);
+    run.prepare("tar cf x.tar " + one.file);
+    const std::string fault = run.build("x.tar");
+    CHECK(has(fault, one.advice));
+    CHECK_FALSE(has(fault, "Test it with"));
+    CHECK_FALSE(has(fault, "Compare it"));
   }
 }
 
@@ -263,14 +385,21 @@ TEST_CASE("without the key, a note counts the archives where most files are some
   run.pack_parts(".tar");
   run.pack_outer("x.tar");
   CHECK(run.build("x.tar") == "");
-  CHECK(run.note == "2 of its 3 files are archives; nested extracts them");
+  CHECK(run.note == "2 of its 3 files are named like archives; nested extracts them");
+  run.item.include = {"train"};
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.note == "");
+  run.item.include.clear();
   run.prepare("seq 1 | tee train/a > train/b");
   run.pack_outer("x.zip");
   CHECK(run.build("x.zip") == "");
   CHECK(run.note == "");
   run.prepare("tar cf one.tar train/n1.tar");
   CHECK(run.build("one.tar") == "");
-  CHECK(run.note == "its only file is an archive; nested extracts it");
+  CHECK(run.note == "its only file is named like an archive; nested extracts it");
+  run.prepare("seq 1 > model.pth.tar; tar cf one.tar model.pth.tar");
+  CHECK(run.build("one.tar") == "");
+  CHECK(run.note == "");
 }
 
 TEST_CASE("nested has no meaning for a directory or a file, and that is noted") {
@@ -289,4 +418,17 @@ TEST_CASE("a copy of an inner zip is counted as space, and is gone at the end") 
   CHECK(run.shell("test -z \"$(find . -name '.nodestage*')\"") == 0);
   run.leave_free = std::uint64_t{1} << 62;
   CHECK(has(run.build("x.tar"), "of local disk, but node n1 has"));
+}
+
+TEST_CASE("the copy of an inner zip takes no memory after its end") {
+  NestedRun run;
+  run.prepare(
+      "head -c 20M /dev/urandom > big; seq 9 > f; zip -q -0 a.zip big f; cp a.zip b.zip;"
+      "mv big rest; tar cf x.tar a.zip b.zip rest");
+  run.item.exclude = {"big"};
+  run.memory = {std::uint64_t{30} << 20, 50, std::uint64_t{60} << 20};
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.files() == "./a/f ./b/f ./rest ");
+  run.memory.most = std::uint64_t{15} << 20;
+  CHECK(has(run.build("x.tar"), "of memory, but in=memory may take"));
 }

@@ -77,6 +77,16 @@ bool EntryFilter::Glob::matches(const std::string& name) const {
   return false;
 }
 
+// Compares what is before the first wildcard.
+bool EntryFilter::Glob::may_match_below(const std::string& directory) const {
+  const std::string below = directory + "/";
+  return is_of_any_depth ||
+         std::any_of(patterns.begin(), patterns.end(), [&below](const std::string& pattern) {
+           const std::string start = pattern.substr(0, pattern.find_first_of("*?[\\"));
+           return below.starts_with(start) || start.starts_with(below);
+         });
+}
+
 EntryFilter::EntryFilter(unsigned strip, const std::vector<std::string>& include,
                          const std::vector<std::string>& exclude)
     : strip_(strip),
@@ -111,6 +121,13 @@ std::optional<std::string> EntryFilter::map(std::string_view cleaned) const {
 }
 
 bool EntryFilter::excludes(const std::string& name) const { return any_matches(exclude_, name); }
+
+bool EntryFilter::may_want_below(const std::string& directory) const {
+  return !excludes(directory) &&
+         (include_.empty() || std::any_of(include_.begin(), include_.end(), [&](const Glob& glob) {
+            return glob.may_match_below(directory);
+          }));
+}
 
 bool EntryFilter::wants(const std::string& name) const {
   return !excludes(name) && (include_.empty() || any_matches(include_, name));

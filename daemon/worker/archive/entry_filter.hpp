@@ -41,6 +41,8 @@ class EntryFilter {
 
   [[nodiscard]] bool wants(const std::string& name) const;     // for a name after strip
   [[nodiscard]] bool excludes(const std::string& name) const;  // for a directory: all of it
+  // Whether a name below that directory, after strip, can be wanted.
+  [[nodiscard]] bool may_want_below(const std::string& directory) const;
   [[nodiscard]] bool takes_all() const {
     return strip_ == 0 && include_.empty() && exclude_.empty();
   }
@@ -53,6 +55,7 @@ class EntryFilter {
   struct Glob {
     explicit Glob(const std::string& text);
     [[nodiscard]] bool matches(const std::string& name) const;
+    [[nodiscard]] bool may_match_below(const std::string& directory) const;
 
     const std::string typed;
     const std::vector<std::string> patterns;  // one of them must match

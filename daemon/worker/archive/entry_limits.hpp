@@ -55,6 +55,8 @@ struct Entry {
   std::uint64_t size = 0;  // of the file with its holes; of a hard link: of the data with it
   SharedXattrs xattrs;     // of a file or directory
   std::string link;        // of a symlink: its text; of a hard link: the other entry's name
+  // Of a directory: the member that `nested` makes it of. It replaces no file.
+  std::string made_of = {};
 };
 
 struct Block {

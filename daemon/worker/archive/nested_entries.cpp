@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <unordered_set>
 #include <utility>
@@ -17,7 +16,6 @@
 #include "common/text/path_names.hpp"
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/container.hpp"
-#include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/archive/nested_member.hpp"
 #include "daemon/worker/decode/codec.hpp"
 #include "daemon/worker/decode/decoder.hpp"
@@ -27,9 +25,15 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_most_extracted = std::size_t{1} << 16;
+// What tar writes for no files. More zeros are no tar.
+constexpr std::uint64_t k_empty_tar = 10240;
+constexpr std::size_t k_copied_block = std::size_t{256} << 10;
 constexpr const char* k_of_a_member =
     "Take that member out of the archive and test it alone. Without nested, it is staged as the "
     "file that it is";
+constexpr const char* k_of_an_empty_one =
+    "Was it written to a full disk or quota? Make it again, or leave it out: exclude= with its "
+    "name";
 
 // With a name like that, zeros are an empty one.
 bool is_tar_start(Bytes start, const ArchiveName& name) {
@@ -37,6 +41,21 @@ bool is_tar_start(Bytes start, const ArchiveName& name) {
   return is_stream(container) ||
          (container == Container::none && name.container == Container::tar &&
           starts_with_zero_block(start));
+}
+
+bool is_all_zero(Bytes bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+// Without what names the file, which is not there to be tested.
+std::string without_commands(std::string advice, const std::string& member) {
+  for (const std::string_view mark : {"Test it with: ", "Compare it with the original: "}) {
+    const std::size_t at = advice.find(mark);
+    if (at != std::string::npos) advice.erase(at, advice.find('\n', at) - at);
+  }
+  if (advice.find(shell_word(shown(member))) != std::string::npos) return {};
+  while (advice.ends_with(' ') || advice.ends_with('\n')) advice.pop_back();
+  return advice;
 }
 
 // Where a member that has to seek is copied to.
@@ -53,6 +72,8 @@ struct Level {
   std::unique_ptr<Decoder> decoder;  // of a tar
   std::unique_ptr<Source> file;      // of any other
   std::unique_ptr<Entries> entries;  // the first to go
+  bool is_wanted = true;             // what is in it
+  bool has_entries = false;
 };
 
 class NestedEntries final : public Entries {
@@ -81,13 +102,19 @@ class NestedEntries final : public Entries {
   Status place(Entry& entry) const;
   [[nodiscard]] Status check_link(const Entry& entry) const;
   Result<bool> open(const Entry& entry);
-  Result<bool> open_level(Level& level, Bytes start, const ArchiveName& name);
+  [[nodiscard]] bool is_excluded(const std::string& name) const;
+  [[nodiscard]] bool is_wanted_file(const std::string& name) const;
+  [[nodiscard]] bool may_want_below(const std::string& prefix) const;
+  Result<bool> open_level(Level& level, const ArchiveName& name);
   Result<bool> open_stream(Level& level, std::unique_ptr<Decoding> from, Coding coding);
   Result<bool> open_compressed(Level& level, Coding coding, const ArchiveName& name);
-  Result<bool> open_file(Level& level, Container container);
+  Result<bool> open_file(Level& level, Container container, bool may_be_checkpoint);
+  static bool come_as_copied(Level& level);
   [[nodiscard]] Result<Fd> make_file() const;
   Status copy_member(MemberBytes& bytes, MemberFile& file);
   Status close();
+  Status check_empty(const Level& level) const;
+  Status empty_file();
   [[nodiscard]] bool has_zip_below() const;
   [[nodiscard]] bool is_of_outer(const Error& error) const;
   [[nodiscard]] Error named(Error error, std::size_t depth) const;
@@ -98,8 +125,7 @@ class NestedEntries final : public Entries {
   const EntryLimits bounds_;
   const NestedRules rules_;
   RateLimit unlimited_{-1};
-  const std::atomic<bool> never_ = false;
-  Meter uncounted_{unlimited_, never_};  // copies of members are no source
+  Meter uncounted_{unlimited_, meter_.stop()};  // copies of members are no source
 
   const std::unique_ptr<Entries> outer_;
   std::vector<MemberFile> files_;                   // of each level
@@ -117,7 +143,7 @@ class NestedEntries final : public Entries {
 };
 
 Result<Entry*> NestedEntries::next() {
-  member_.reset();
+  if (std::exchange(member_, nullptr) != nullptr) TRY(empty_file());
   is_at_directory_ = false;
   for (;;) {
     TRY(meter_.check());
@@ -129,6 +155,7 @@ Result<Entry*> NestedEntries::next() {
       continue;
     }
     Entry& entry = **next;
+    if (!levels_.empty()) levels_.back().has_entries = true;
     TRY(place(entry));
     TRY(check_link(entry));
     TRY_ASSIGN(const bool is_archive, open(entry));
@@ -177,7 +204,7 @@ Result<bool> NestedEntries::open(const Entry& entry) {
   const std::size_t depth = levels_.size();
   if (entry.kind != Entry::Kind::file || depth == rules_.levels) return false;
   const std::size_t stem = nested_stem(entry.name);
-  if (stem == 0) return false;
+  if (stem == 0 || is_excluded(entry.name)) return false;
   const auto read = [this, depth, &from = top()]() -> Result<Block> {
     TRY(meter_.check());
     auto block = from.read();
@@ -187,35 +214,60 @@ Result<bool> NestedEntries::open(const Entry& entry) {
   Level level;
   level.member = entry.name;
   level.prefix = entry.name.substr(0, stem) + "/";
+  level.is_wanted = may_want_below(level.prefix);
+  if (!level.is_wanted && !is_wanted_file(entry.name)) return false;
   level.bytes = std::make_unique<MemberBytes>(read, entry.size);
-  const ArchiveName& name = *archive_name(last_part(entry.name));
-  TRY_ASSIGN(const std::vector<std::byte> start, level.bytes->start(k_member_start));
-  auto opened = open_level(level, start, name);
-  if (!opened) return of_member(std::move(opened.error()), level.member);
-  if (!*opened) {
-    if (files_as_they_are_++ == 0) first_as_it_is_ = entry.name;
+  const auto opened = open_level(level, *archive_name(last_part(entry.name)));
+  if (!opened && level.is_wanted) return of_member(opened.error(), level.member);
+  if (opened && !*opened) {
+    if (is_wanted_file(entry.name) && files_as_they_are_++ == 0) first_as_it_is_ = entry.name;
     level.bytes->keep_no_more();
     member_ = std::move(level.bytes);
     return false;
   }
-  directory_ = Entry{level.prefix, Entry::Kind::directory, 0777, entry.mtime, 0, {}, ""};
+  directory_ =
+      Entry{level.prefix, Entry::Kind::directory, 0777, entry.mtime, 0, {}, "", entry.name};
   const auto cleaned = clean_entry_name(level.member);
   if (cleaned && extracted_.size() < k_most_extracted)
     extracted_.insert(std::hash<std::string>()(*cleaned));
-  levels_.push_back(std::move(level));
+  if (level.is_wanted) levels_.push_back(std::move(level));
   return true;
 }
 
-Result<bool> NestedEntries::open_level(Level& level, Bytes start, const ArchiveName& name) {
+// These two are about a member's own name.
+bool NestedEntries::is_excluded(const std::string& name) const {
+  const auto cleaned = clean_entry_name(name);
+  if (!rules_.filter || !cleaned) return false;
+  const auto stripped = rules_.filter->strip(*cleaned);
+  return stripped && rules_.filter->excludes(*stripped);
+}
+
+bool NestedEntries::is_wanted_file(const std::string& name) const {
+  const auto cleaned = clean_entry_name(name);
+  return !rules_.filter || !cleaned || rules_.filter->map(*cleaned);
+}
+
+bool NestedEntries::may_want_below(const std::string& prefix) const {
+  const auto cleaned = clean_entry_name(prefix);
+  if (!rules_.filter || !cleaned) return true;
+  const auto stripped = rules_.filter->strip(*cleaned);
+  return !stripped || rules_.filter->may_want_below(*stripped);
+}
+
+Result<bool> NestedEntries::open_level(Level& level, const ArchiveName& name) {
+  TRY_ASSIGN(const std::vector<std::byte> start, level.bytes->start(k_member_start));
+  if (start.empty()) return fault(0, "empty (0 bytes)", k_of_an_empty_one);
   const Coding coding = recognise_coding(start);
   if (coding != Coding::plain) return open_compressed(level, coding, name);
   if (is_tar_start(start, name))
     return open_stream(level, std::make_unique<PlainMember>(*level.bytes), coding);
   const Container container = recognise_container(start);
-  const bool is_checkpoint =
-      container == Container::zip && name.container != Container::zip && has_pickle_first(start);
-  if (container == Container::none || is_checkpoint) return false;
-  return open_file(level, container);
+  if (container == Container::none && is_all_zero(start))
+    return fault(0, "empty: it begins with zeros", k_of_an_empty_one);
+  const bool is_named_zip = name.container == Container::zip;
+  const bool may_be_checkpoint = container == Container::zip && has_pickle_first(start);
+  if (!is_named_zip && (container == Container::none || may_be_checkpoint)) return false;
+  return open_file(level, container, may_be_checkpoint);
 }
 
 Result<bool> NestedEntries::open_stream(Level& level, std::unique_ptr<Decoding> from,
@@ -242,7 +294,9 @@ Result<bool> NestedEntries::open_compressed(Level& level, Coding coding, const A
   return false;
 }
 
-Result<bool> NestedEntries::open_file(Level& level, Container container) {
+// Of no container that is known from its start: it may be a zip after a program that extracts it.
+Result<bool> NestedEntries::open_file(Level& level, Container container, bool may_be_checkpoint) {
+  if (!level.is_wanted) return container != Container::none;
   if (!rules_.room) return false;
   level.bytes->keep_no_more();
   MemberFile& file = files_[levels_.size()];
@@ -251,6 +305,15 @@ Result<bool> NestedEntries::open_file(Level& level, Container container) {
   if (!fd) return rules_.room->space.explain(last_part(level.member), errno);
   TRY_ASSIGN(Source source, Source::of_file(std::move(fd), level.member, uncounted_));
   level.file = std::make_unique<Source>(std::move(source));
+  if (container == Container::none) {
+    TRY_ASSIGN(const bool is_zip, has_zip_end(*level.file));
+    if (!is_zip) return come_as_copied(level);
+    container = Container::zip;
+  }
+  if (may_be_checkpoint) {
+    TRY_ASSIGN(const ZipIndex index, read_zip_index(*level.file));
+    if (index.has_checkpoint(false)) return come_as_copied(level);
+  }
   if (container == Container::zip && !has_zip_below()) {
     TRY_ASSIGN(level.entries, open_zip_entries(*level.file));
   } else {
@@ -261,6 +324,19 @@ Result<bool> NestedEntries::open_file(Level& level, Container container) {
     TRY_ASSIGN(level.entries, open_file_entries(container, *level.file, std::move(index)));
   }
   return true;
+}
+
+// Its bytes have been read: they come from the copy.
+bool NestedEntries::come_as_copied(Level& level) {
+  const std::uint64_t size = level.file->size();
+  const auto read = [file = std::shared_ptr<Source>(std::move(level.file))]() -> Result<Block> {
+    const std::uint64_t at = file->position();
+    const std::shared_ptr<std::byte[]> memory(new std::byte[k_copied_block]);
+    TRY_ASSIGN(const std::size_t count, file->read({memory.get(), k_copied_block}));
+    return Block{at, Slice(memory, Bytes(memory.get(), count))};
+  };
+  level.bytes = std::make_unique<MemberBytes>(read, size);
+  return false;
 }
 
 // Our reader of zips reads one member at a time in a thread (zip_member.hpp), and one of an archive
@@ -307,15 +383,37 @@ Status NestedEntries::copy_member(MemberBytes& bytes, MemberFile& file) {
 
 // The level is at its end. The member's own end may have a checksum in the outer archive.
 Status NestedEntries::close() {
-  const Level level = std::move(levels_.back());
+  Level level = std::move(levels_.back());
   levels_.pop_back();
+  TRY(check_empty(level));
   std::string note = level.entries->note();
   const ArchiveContents* contents = level.entries->contents();
   const bool has_junk = (contents != nullptr && contents->has_junk()) ||
                         (level.decoder != nullptr && level.decoder->junk_at());
   if (has_junk && note.empty()) note = k_junk_note;
+  if (!level.has_entries && note.empty()) note = "it has no entries";
   if (!note.empty() && noted_++ == 0) first_note_ = "'" + shown(level.member) + "': " + note;
+  level.entries.reset();
+  level.file.reset();
+  TRY(empty_file());
   return level.bytes->drain();
+}
+
+Status NestedEntries::check_empty(const Level& level) const {
+  const bool is_plain_tar = level.decoder != nullptr && level.decoder->coding() == Coding::plain;
+  if (level.has_entries || !is_plain_tar || level.bytes->size() <= k_empty_tar) return {};
+  return of_member(fault(0, "empty: it begins with zeros", k_of_an_empty_one), level.member);
+}
+
+// The file of the level above the open ones, in which nothing is left to read.
+Status NestedEntries::empty_file() {
+  if (levels_.size() == files_.size()) return {};
+  MemberFile& file = files_[levels_.size()];
+  if (file.most == 0) return {};
+  Space& space = rules_.room->space;
+  if (::ftruncate(file.fd.get(), 0) != 0) return space.explain("a member's copy", errno);
+  space.removed(std::exchange(file.most, 0));
+  return {};
 }
 
 std::string NestedEntries::note() const {
@@ -349,7 +447,9 @@ Error NestedEntries::of_member(Error error, const std::string& member) const {
   const std::string start = shown(member) + ": ";
   if (error.what.starts_with(start)) {
     error.what.erase(0, start.size());
-    error.advice = k_of_a_member;
+    error.advice = without_commands(std::move(error.advice), member);
+    if (!error.advice.empty()) error.advice += error.advice.ends_with('?') ? " " : ". ";
+    error.advice += k_of_a_member;
   }
   return with_advice(
       with_prefix(std::move(error), shown(path_) + ": entry '" + shown(member) + "': "),

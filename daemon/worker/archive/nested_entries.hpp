@@ -3,10 +3,13 @@
 // A member that is an archive by its name and by its content becomes a directory of its name
 // without the suffix, and its entries come below that, in place of itself. A tar is read while the
 // outer archive is, from the same blocks; what has to seek (zip, 7z, iso) is copied to an unnamed
-// file first, one for each level, which each such member of the level uses again.
+// file first, one for each level, which each such member of the level uses again. It is emptied
+// when the member ends.
 //
 // What is named like an archive and is none comes as the file that it is, and so does a link, a
-// checkpoint, and whatever lies deeper than `levels`.
+// checkpoint, and whatever lies deeper than `levels`. If it is empty, that is a fault. Of an
+// archive of which the filter takes nothing, only the directory comes, and of one whose own name it
+// excludes the file: the caller's filter then drops them.
 #pragma once
 
 #include <memory>
@@ -15,6 +18,7 @@
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
+#include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/read/source.hpp"
@@ -32,6 +36,7 @@ struct NestedRules {
   TarEnd end = TarEnd::required;
   ExtractRules rules = {};              // a copy is limited as what is written of the archive is
   std::optional<NestedRoom> room = {};  // empty: what has to seek comes as a file, for an estimate
+  std::shared_ptr<const EntryFilter> filter = {};  // null: all is wanted
 };
 
 // The size of a name's part before its suffix if it is that of an archive to extract, and something

@@ -476,6 +476,19 @@ Status ZipIndex::check_places(const Source& source) const {
   return {};
 }
 
+// Of any other zip, a file data.pkl says nothing. PyTorch adds its version.
+bool ZipIndex::has_checkpoint(bool pickle_says_it) const {
+  bool has_pickle = false;
+  bool has_version = pickle_says_it;
+  for (std::size_t i = 0; i < size() && !(has_pickle && has_version); ++i) {
+    const std::string name = member(i).name;
+    const std::string below = name.substr(name.find('/') + 1);
+    has_pickle = has_pickle || below == "data.pkl";
+    has_version = has_version || below == "version" || below == ".data/version";
+  }
+  return has_pickle && has_version;
+}
+
 Result<bool> has_zip_end(const Source& source) {
   TRY_ASSIGN(const std::string tail, read_tail(source));
   const auto end = find_end(tail);

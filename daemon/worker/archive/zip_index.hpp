@@ -107,6 +107,9 @@ class ZipIndex final : public ArchiveContents {
   // Whether all members are stored or deflated (Deflate64 too) and have no password.
   [[nodiscard]] bool is_plain() const override { return is_plain_; }
   [[nodiscard]] bool has_junk() const override { return has_junk_; }
+  // Whether it is one as PyTorch writes it. If not `pickle_says_it`, its version must be there,
+  // too.
+  [[nodiscard]] bool has_checkpoint(bool pickle_says_it) const;
   // Whether zip itself has split the archive.
   [[nodiscard]] bool is_split() const { return is_split_; }
 

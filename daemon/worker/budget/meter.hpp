@@ -92,6 +92,7 @@ class Meter {
   [[nodiscard]] Status check() const {
     return stop_ || has_too_many_files() ? Status(stopped()) : Status();
   }
+  [[nodiscard]] const std::atomic<bool>& stop() const { return stop_; }
   // The caller who has set `most_files` gives the cause.
   [[nodiscard]] bool has_too_many_files() const { return files > most_files; }
 

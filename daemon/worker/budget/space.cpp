@@ -65,6 +65,16 @@ void Allowance::wrote(const Amount& amount) {
   log_fault(write_space_written(deps_.status_fd, written()));
 }
 
+void Allowance::removed(std::uint64_t bytes) {
+  if (is_answered_) return;
+  const std::lock_guard lock(mutex_);
+  checked_ = less(checked_, bytes);
+  taken_bytes_ -= bytes;
+  written_bytes_ -= bytes;
+  need_ = larger(need_ - Amount{bytes, 0}, taken());
+  set_limit(smaller(need_, {limit_bytes_, limit_inodes_}));
+}
+
 // The daemon may have changed what is admitted since it was asked: it takes back what a slow worker
 // has not written, and gives one that writes more.
 Status Allowance::catch_up() {

@@ -68,6 +68,9 @@ class Allowance {
   // Call take() before a write, and wrote() after it. Faults are texts for the user, or stopped().
   Status take(const Amount& amount);
   void wrote(const Amount& amount);
+  // Call it when bytes that were written have been removed again. The daemon, where one answers,
+  // counts all that was ever written, and sees on the disk what is free.
+  void removed(std::uint64_t bytes);
 
   [[nodiscard]] const std::string& node() const { return deps_.node; }
   [[nodiscard]] Asker asker() const { return is_answered_ ? Asker::job : Asker::run; }
@@ -163,6 +166,7 @@ class Space {
   // Do the same for callers that know better what was written when. Any thread.
   Status take(const Amount& amount);
   void wrote(const Amount& amount) { allowance_.wrote(amount); }
+  void removed(std::uint64_t bytes) { allowance_.removed(bytes); }
 
   // Call it when the item and its other threads have ended. Counts all as written, and returns what
   // the item was expected to take beyond that.

@@ -40,6 +40,7 @@ Result<Slice> Decoder::read_first() {
 }
 
 Result<Bytes> Decoder::peek() {
+  if (source_ == nullptr) return Bytes();
   if (coding_ != Coding::plain) return peek_decoded();
   return first_.empty() ? Bytes() : first_.front().bytes();
 }

@@ -72,7 +72,7 @@ class Decoder {
   Result<Slice> next();
 
   // The first bytes of what next() will return: 64 KiB, or as many as there are before an end or a
-  // fault. Only before the first next(); valid until then.
+  // fault. Only before the first next(); valid until then. Of a Stream: none.
   Result<Bytes> peek();
 
   // Reads to the end, so that a cut-off tail and a wrong last checksum are noticed. Does nothing

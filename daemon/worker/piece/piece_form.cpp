@@ -140,17 +140,34 @@ std::size_t depth_of(const std::string& name) {
   return static_cast<std::size_t>(std::count(name.begin(), name.end(), '/'));
 }
 
-bool is_nested(const Entry& entry) {
-  return entry.kind == Entry::Kind::file && nested_stem(entry.name) > 0;
-}
+// Counts the files of an archive that are named like archives, while they may be most of them: it
+// is only for a note. "x.pth.tar" is usually no archive.
+class NestedCount {
+ public:
+  void add(const std::string& name) {
+    ++files;
+    if (files > k_surely_counted && 2 * archives < files) return;
+    const std::size_t stem = nested_stem(name);
+    if (stem == 0) return;
+    const ArchiveName* inner = archive_name(std::string_view(name).substr(0, stem));
+    if (inner == nullptr || inner->use != ArchiveName::Use::copied) ++archives;
+  }
+
+  std::uint64_t files = 0;
+  std::uint64_t archives = 0;
+
+ private:
+  static constexpr std::uint64_t k_surely_counted = 64;
+};
 
 // Returns whether it reached the archive's end.
-Result<bool> read_entries(Entries& entries, const LookTime& time, PieceLook& look) {
+Result<bool> read_entries(Entries& entries, const LookTime& time, PieceLook& look,
+                          NestedCount& count) {
   while (time.is_left()) {
     TRY_ASSIGN(const Entry* entry, entries.next());
     if (entry == nullptr) return true;
     if (entry->kind != Entry::Kind::directory) ++look.files;
-    if (is_nested(*entry)) ++look.archives;
+    if (entry->kind == Entry::Kind::file) count.add(entry->name);
     std::uint64_t left = entry->kind == Entry::Kind::file ? entry->size : 0;
     bool has_more = true;
     while (has_more && time.is_left()) {
@@ -168,9 +185,10 @@ Result<bool> read_entries(Entries& entries, const LookTime& time, PieceLook& loo
 
 std::string nested_note(std::uint64_t archives, std::uint64_t files, const char* whose) {
   if (archives == 0 || 2 * archives <= files) return {};
-  if (files == 1) return std::string(whose) + " only file is an archive; nested extracts it";
+  if (files == 1)
+    return std::string(whose) + " only file is named like an archive; nested extracts it";
   return human_count(archives) + " of " + whose + " " + human_count(files) +
-         " files are archives; nested extracts them";
+         " files are named like archives; nested extracts them";
 }
 
 std::string ArchivePiece::default_name() const {
@@ -190,10 +208,12 @@ Status ArchivePiece::open_entries() {
 }
 
 // Call it once, when they are open.
-void ArchivePiece::open_nested(std::optional<NestedRoom> room) {
+void ArchivePiece::open_nested(std::optional<NestedRoom> room,
+                               std::shared_ptr<const EntryFilter> filter) {
   if (wanted.nested == 0) return;
-  entries_ = open_nested_entries(std::move(entries_), *source,
-                                 {wanted.nested, wanted.eof, limits.rules, room});
+  entries_ =
+      open_nested_entries(std::move(entries_), *source,
+                          {wanted.nested, wanted.eof, limits.rules, room, std::move(filter)});
 }
 
 Result<std::unique_ptr<Entries>> ArchivePiece::entries_of_container() {
@@ -244,19 +264,22 @@ Result<PieceLook> ArchivePiece::look(std::chrono::milliseconds limit) {
   const LookTime time(limit);
   PieceLook look;
   TRY(open_entries());
-  open_nested(std::nullopt);
+  open_nested(std::nullopt,
+              std::make_shared<const EntryFilter>(wanted.strip, wanted.include, wanted.exclude));
+  NestedCount count;
   const ArchiveContents* contents = wanted.nested == 0 ? entries_->contents() : nullptr;
   if (contents != nullptr) {
     look.index = PieceLook::Index{0, contents->total_size(), contents->is_plain()};
     for (std::size_t i = 0; i < contents->size(); ++i) {
       const std::string member = contents->member(i).name;
-      look.index->files += member.ends_with('/') ? 0U : 1U;
-      look.archives += nested_stem(member) > 0 ? 1U : 0U;
+      if (member.ends_with('/')) continue;
+      ++look.index->files;
+      if (wanted.nested == 0) count.add(member);
     }
     TRY(look_plainly(time, look));
   } else {
     const std::uint64_t before = meter->bytes_read;
-    TRY_ASSIGN(look.is_whole, read_entries(*entries_, time, look));
+    TRY_ASSIGN(look.is_whole, read_entries(*entries_, time, look, count));
     // libarchive reads a 7z itself, from its start, after the headers at its end.
     look.position = is_stream(container_) ? decoder_->position() : meter->bytes_read - before;
     if (look.is_whole || look.position > source->size()) look.position = source->size();
@@ -264,8 +287,8 @@ Result<PieceLook> ArchivePiece::look(std::chrono::milliseconds limit) {
   }
   look.spent = time.spent();
   const bool is_all = look.is_whole || look.index;
-  if (wanted.nested == 0 && !wanted.is_by_content)
-    add_note(nested_note(look.archives, look.index ? look.index->files : look.files,
+  if (wanted.nested == 0 && !wanted.is_by_content && wanted.include.empty())
+    add_note(nested_note(count.archives, look.index ? look.index->files : look.files,
                          is_all ? "its" : "its first"));
   return look;
 }
@@ -273,7 +296,9 @@ Result<PieceLook> ArchivePiece::look(std::chrono::milliseconds limit) {
 Status ArchivePiece::build(const PieceContext& place) {
   TRY_ASSIGN(const Fd to, make_directory(place));
   TRY(open_entries());  // first: it looks for an index at the end
-  open_nested(NestedRoom{place.dir_fd, place.space});
+  const auto filter =
+      std::make_shared<const EntryFilter>(wanted.strip, wanted.include, wanted.exclude);
+  open_nested(NestedRoom{place.dir_fd, place.space}, filter);
   begin_relay(is_stream(container_) ? source->position() : 0);
   TreeWriter writer(to.get(), place.umask, *meter, place.space,
                     {limits.threads, limits.memory / 3, limits.rules.escaping, limits.rules.special,
@@ -281,7 +306,7 @@ Status ArchivePiece::build(const PieceContext& place) {
   EntryLimits bounds(source->size(), limits.rules);
   written_before_ = meter->bytes_written;
   OutLinks out_links;
-  if (Status written = write_entries(writer, bounds, out_links); !written)
+  if (Status written = write_entries(writer, bounds, *filter, out_links); !written)
     return as_part(std::move(written.error()));
   if (Status finished = writer.finish(); !finished) {
     const std::string* failed = writer.failed_entry();
@@ -312,19 +337,19 @@ Status ArchivePiece::look_behind() {
   return {};
 }
 
-Status ArchivePiece::write_entries(TreeWriter& writer, EntryLimits& bounds, OutLinks& out_links) {
-  const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
+Status ArchivePiece::write_entries(TreeWriter& writer, EntryLimits& bounds,
+                                   const EntryFilter& filter, OutLinks& out_links) {
   std::string name;
   std::uint64_t seen = 0;
   std::uint64_t taken = 0;
-  std::uint64_t files = 0;
-  std::uint64_t archives = 0;
+  const bool counts = wanted.nested == 0 && !wanted.is_by_content && wanted.include.empty();
+  NestedCount count;
   for (;;) {
     auto next = entries_->next();
     if (!next) return at_entry(std::move(next.error()), name);
     if (*next == nullptr) break;
     Entry& entry = **next;
-    name = entry.name;
+    name = entry.made_of.empty() ? entry.name : entry.made_of;
     if (!limits.rules.xattrs) entry.xattrs.reset();
     Status within = bounds.check(entry);
     if (within) within = check_ratio(bounds);
@@ -355,8 +380,7 @@ Status ArchivePiece::write_entries(TreeWriter& writer, EntryLimits& bounds, OutL
       entry.link = std::move(*stripped);
     }
     if (!mapped->empty()) ++taken;
-    if (entry.kind == Entry::Kind::file) ++files;
-    if (wanted.nested == 0 && is_nested(entry)) ++archives;
+    if (counts && entry.kind == Entry::Kind::file) count.add(entry.name);
     if (Status added = write_entry(entry, writer, bounds); !added) {
       const std::string* failed = writer.failed_entry();
       return at_entry(std::move(added.error()), failed != nullptr ? *failed : name);
@@ -364,7 +388,7 @@ Status ArchivePiece::write_entries(TreeWriter& writer, EntryLimits& bounds, OutL
   }
   idle_globs = filter.idle_globs();
   if (seen == 0) add_note("the archive has no entries");
-  if (!wanted.is_by_content) add_note(nested_note(archives, files));
+  if (counts) add_note(nested_note(count.archives, count.files));
   return check_taken(path, wanted, seen, taken,
                      "Look at its names; globs match what strip= leaves of them");
 }

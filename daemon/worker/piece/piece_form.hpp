@@ -43,7 +43,6 @@ struct PieceLook {
   std::uint64_t bytes = 0;   // which contain this much of files' data (if the archive is a stream),
   std::uint64_t files = 0;   // in this many files (likewise),
   std::uint64_t unread = 0;  // of which the last one has this much more
-  std::uint64_t archives = 0;  // of the files, by their names
   std::chrono::milliseconds spent{0};
   bool is_whole = false;  // everything was read
   unsigned threads = 1;   // that decoded it
@@ -133,8 +132,8 @@ Status check_taken(const std::string& path, const Unpacking& wanted, std::uint64
 class TreeWriter;
 class EntryLimits;
 
-// The note, without `nested`, that most files of an archive are archives, or "". `files` is how
-// many there are: "its", or "its first".
+// The note, without `nested`, that most files of an archive are named like ones, or "". `files` is
+// how many there are: "its", or "its first".
 std::string nested_note(std::uint64_t archives, std::uint64_t files, const char* whose = "its");
 
 class ArchivePiece : public PieceForm {
@@ -154,10 +153,11 @@ class ArchivePiece : public PieceForm {
  private:
   Status look_behind();
   Status open_entries();
-  void open_nested(std::optional<NestedRoom> room);
+  void open_nested(std::optional<NestedRoom> room, std::shared_ptr<const EntryFilter> filter);
   Result<std::unique_ptr<Entries>> entries_of_container();
   [[nodiscard]] Status check_members(const ArchiveContents& contents) const;
-  Status write_entries(TreeWriter& writer, EntryLimits& bounds, OutLinks& out_links);
+  Status write_entries(TreeWriter& writer, EntryLimits& bounds, const EntryFilter& filter,
+                       OutLinks& out_links);
   Status refuse(const Error& error, const std::string& name);
   Status write_entry(const Entry& entry, TreeWriter& writer, const EntryLimits& bounds);
   [[nodiscard]] Status check_ratio(const EntryLimits& bounds) const;

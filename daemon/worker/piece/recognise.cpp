@@ -31,19 +31,6 @@ bool starts_with_pickle(Bytes start) {
   return protocol >= 2 && protocol <= 5 && k_opcodes.find(opcode) != std::string_view::npos;
 }
 
-// Of any other zip, a file data.pkl says nothing. PyTorch adds its version.
-bool has_checkpoint(const ZipIndex& index, bool pickle_says_it) {
-  bool has_pickle = false;
-  bool has_version = pickle_says_it;
-  for (std::size_t i = 0; i < index.size() && !(has_pickle && has_version); ++i) {
-    const std::string name = index.member(i).name;
-    const std::string below = name.substr(name.find('/') + 1);
-    has_pickle = has_pickle || below == "data.pkl";
-    has_version = has_version || below == "version" || below == ".data/version";
-  }
-  return has_pickle && has_version;
-}
-
 class Recognition {
  public:
   Recognition(Source& source, const Unpacking& wanted, const DecoderLimits& limits)
@@ -185,7 +172,7 @@ Result<std::string> Recognition::checkpoint_inside() {
                       (name_->container != Container::zip || has_pickle_first(*start));
   if (!may_be) return std::string();
   const auto index = read_zip_index(source_);
-  const bool is_checkpoint = index && has_checkpoint(*index, name_->container != Container::zip);
+  const bool is_checkpoint = index && index->has_checkpoint(name_->container != Container::zip);
   return std::string(is_checkpoint ? "a zip with data.pkl, as PyTorch writes it" : "");
 }
 

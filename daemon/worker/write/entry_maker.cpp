@@ -277,7 +277,7 @@ Status EntryMaker::set_times(int parent, const std::string& path, const NewEntry
   return options_.space.explain(path, errno);
 }
 
-Status EntryMaker::make_directory(const std::string& path) {
+Status EntryMaker::make_directory(const std::string& path, IfTaken if_taken) {
   const SplitPath split = split_path(path);
   NewEntry entry;
   entry.name = split.name;
@@ -285,7 +285,14 @@ Status EntryMaker::make_directory(const std::string& path) {
   if (!parent) return {};
   const auto make = [&] { return ::mkdirat(*parent, entry.name.c_str(), 0777); };
   if (make() == 0) return count_directories(1);
-  if (errno == EEXIST && open_directory_at(*parent, entry.name)) return {};
+  const bool is_taken = errno == EEXIST;
+  if (is_taken && open_directory_at(*parent, entry.name)) return {};
+  if (is_taken && if_taken == IfTaken::fail)
+    return fault(EEXIST,
+                 "nested extracts it to '" + shown(path) +
+                     "', but a file or link of that name is in the archive before it",
+                 "Leave one of them out (exclude= with this member's name leaves this one out), "
+                 "or pack the archive again with another name for one");
   TRY(make_name(*parent, entry.name, path, make));
   return count_directories(1);
 }

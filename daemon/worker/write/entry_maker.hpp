@@ -117,8 +117,9 @@ class EntryMaker {
   // become. No descriptor: it was left out.
   Result<Fd> create_again(const std::string& parent, const NewEntry& entry);
 
-  // Removes what has the name and is not a directory.
-  Status make_directory(const std::string& path);
+  // What happens to what has the name and is not a directory.
+  enum class IfTaken { replace, fail };
+  Status make_directory(const std::string& path, IfTaken if_taken);
   // Sets those of a directory, which is created if necessary.
   Status set_attributes(const std::string& path, const DirectoryAttributes& attributes);
 

@@ -217,7 +217,8 @@ Status TreeWriter::add_directory(const Entry& entry, SeenNames::Found found) {
   if (found.kind == SeenNames::Kind::directory) return {};
   if (found.kind == SeenNames::Kind::nothing && !seen_.has_forgotten()) return {};
   if (found.in_flight) TRY(settle());
-  return maker_.make_directory(entry.name);
+  return maker_.make_directory(
+      entry.name, entry.made_of.empty() ? EntryMaker::IfTaken::replace : EntryMaker::IfTaken::fail);
 }
 
 // Called before a name is used that may exist already, in any state.
