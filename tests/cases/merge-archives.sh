@@ -21,7 +21,7 @@ job --stage-dataset='v1-*_blobs.tgz:nu,merge,shared' -w "$(scontrol show job "$j
     --wrap 'diff -r $NODESTAGE_DATASET want && echo alike'
 has "$output" alike 'already here'
 # Several options of all kinds, also without Slurm, and what plan says.
-options=(--stage-dataset=v1-1_blobs.tgz:nu,merge --stage-dataset=maps:nu,merge '--stage-dataset=v1-{2,10}_blobs.tgz:nu,merge')
+options=('--stage-dataset=v1-1_blobs.tgz:nu,merge' '--stage-dataset=maps:nu,merge' '--stage-dataset=v1-{2,10}_blobs.tgz:nu,merge')
 for key in '' ,in=memory ,async; do
     job --mem=100M "${options[@]/%/$key}" --wrap "sleep 1; $show"
     [ "$state" = COMPLETED ]

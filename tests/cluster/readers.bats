@@ -235,10 +235,10 @@ SCRIPT
 }
 
 @test "archives of several options become one tree, for all who may read each of them" {
-    local options=(--stage-dataset='/project/lab/shard-*.tar:all,merge,shared'
-        --stage-dataset=/project/lab/slow.bin:all,merge,shared --stage-dataset=/project/lab/data.tar.gz:all,merge,shared)
+    local options=('--stage-dataset=/project/lab/shard-*.tar:all,merge,shared'
+        '--stage-dataset=/project/lab/slow.bin:all,merge,shared' '--stage-dataset=/project/lab/data.tar.gz:all,merge,shared')
     for user in alice bob; do
-        sbatch_ends COMPLETED --as=$user -w n1 "${options[@]}" --stage-dataset='/project/lab/shard-*.tar:shards,merge,shared' \
+        sbatch_ends COMPLETED --as=$user -w n1 "${options[@]}" '--stage-dataset=/project/lab/shard-*.tar:shards,merge,shared' \
             --wrap 'cd $NODESTAGE_DATASET && cat tree/2 tree/sub/secret && cmp slow.bin /project/lab/slow.bin && find . -type f | wc -l
                 ls $NODESTAGE_DATASET_SHARDS/tree | xargs'
         grep -q '^303$' <<<"$OUTPUT"
