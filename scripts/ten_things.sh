@@ -1,8 +1,8 @@
 # Ten things to try in the demonstration (sudo scripts/demo --keep). Copy one, or all of them: they
 # work in this order, in alice's home. The list is in ~/ten_things.sh.
 
-# 1. Run the job in job.sh on three nodes. Its output shows what was staged where.
-sbatch --parsable --wait job.sh | tee last.job; cat job.out out_*/*/report.txt
+# 1. Run the job in job.sh on three nodes. Its output shows what was staged where. Results come while Slurm completes it.
+sbatch --parsable --wait job.sh | tee last.job; while squeue -h --me | grep -q .; do sleep 1; done; cat job.out out_*/*/report.txt
 
 # 2. See what happened to that job, and when.
 nodestage report "$(cat last.job)"
@@ -29,4 +29,4 @@ srun --stage-out=results:live sh -c 'mkdir $SLURM_TMPDIR/results; echo 1 >$SLURM
 sbatch --wait --stage-out=results:saved --wrap='mkdir $SLURM_TMPDIR/results; echo 42 >$SLURM_TMPDIR/results/answer; scancel $SLURM_JOB_ID; sleep 60'; until [ -e saved/answer ]; do sleep 1; done; cat saved/answer
 
 # 10. Deliver to a directory that is not yours: the result is held on its node, and you recover it.
-sbatch --parsable --wait --nodelist=n1 --stage-out=results:/root/out --wrap='mkdir $SLURM_TMPDIR/results; echo 7 >$SLURM_TMPDIR/results/answer' | tee held.job; srun --nodelist=n1 nodestage held; nodestage recover "$(cat held.job)" rescued --node=n1; find rescued
+sbatch --parsable --wait --nodelist=n1 --stage-out=results:/root/out --wrap='mkdir $SLURM_TMPDIR/results; echo 7 >$SLURM_TMPDIR/results/answer' | tee held.job; while squeue -h --me | grep -q .; do sleep 1; done; srun --nodelist=n1 nodestage held; nodestage recover "$(cat held.job)" rescued --node=n1; find rescued

@@ -9,6 +9,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
+
+#include "common/request/option_text.hpp"
 
 namespace nodestage {
 namespace {
@@ -74,13 +77,15 @@ StageOrder make_order(const std::string& directory, unsigned threads) {
   return order;
 }
 
-StageRequest make_request(const std::string& source) {
+StageRequest make_request(const std::string& source, const std::string& keys) {
   StageRequest request;
   request.umask = ::umask(022);
   ::umask(request.umask);
-  request.datasets.push_back({});
-  request.datasets.back().source = source;
-  request.datasets.back().destination = "data";
+  request.datasets.push_back({source, "data"});
+  if (keys.empty()) return request;
+  auto item = parse_dataset_option(source + ":data," + keys, {"/", "/"});
+  if (!item) give_up(item.error().text());
+  request.datasets.back() = std::move(*item);
   return request;
 }
 

@@ -35,8 +35,9 @@ int opened(const std::string& path, int flags);
 int rate_file();
 
 StageOrder make_order(const std::string& directory, unsigned threads);
-// For one dataset that becomes `data` in the job directory.
-StageRequest make_request(const std::string& source);
+// For one dataset that becomes `data` in the job directory. `keys`: as in the option, such as
+// "join".
+StageRequest make_request(const std::string& source, const std::string& keys = "");
 
 // The worker's process; it is this process's child.
 pid_t start_worker(const Launch& launch, const char* program);

@@ -1,9 +1,9 @@
-// bench-worker WORKER SOURCE DIRECTORY [THREADS]
+// bench-worker WORKER SOURCE DIRECTORY [THREADS [KEYS]]
 //
 // Runs the program WORKER as the daemon runs nodestage-worker (launch.hpp), for one dataset SOURCE
-// that becomes DIRECTORY/data. Nobody limits its rate or admits it: it admits itself. Prints the
-// item's note, or to stderr why it failed; exit code 0 when it did well. Refuses root, as the
-// worker does.
+// that becomes DIRECTORY/data, with these keys. Nobody limits its rate or admits it: it admits
+// itself. Prints the item's note, or to stderr why it failed; exit code 0 when it did well. Refuses
+// root, as the worker does.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,11 +32,11 @@ int tell(const WorkerStatus& status, int code) {
 }
 
 int run(const char* program, const std::string& source, const std::string& directory,
-        unsigned threads) {
+        unsigned threads, const std::string& keys) {
   Launch launch;
   launch.status = memory_file("status", "");
   launch.order = memory_file("order", encode_order(make_order(directory, threads)));
-  launch.request = memory_file("request", encode_request(make_request(source)));
+  launch.request = memory_file("request", encode_request(make_request(source, keys)));
   launch.directory = opened(directory, O_RDONLY | O_DIRECTORY);
   launch.rate = rate_file();
   launch.answer = opened("/dev/null", O_RDONLY);
@@ -52,10 +52,11 @@ int run(const char* program, const std::string& source, const std::string& direc
 }  // namespace nodestage
 
 int main(int count, char** arguments) {
-  if (count != 4 && count != 5) {
-    std::fputs("usage: bench-worker WORKER SOURCE DIRECTORY [THREADS]\n", stderr);
+  if (count < 4 || count > 6) {
+    std::fputs("usage: bench-worker WORKER SOURCE DIRECTORY [THREADS [KEYS]]\n", stderr);
     return 2;
   }
-  const long threads = count == 5 ? std::atol(arguments[4]) : ::sysconf(_SC_NPROCESSORS_ONLN);
-  return nodestage::run(arguments[1], arguments[2], arguments[3], static_cast<unsigned>(threads));
+  const long threads = count > 4 ? std::atol(arguments[4]) : ::sysconf(_SC_NPROCESSORS_ONLN);
+  return nodestage::run(arguments[1], arguments[2], arguments[3], static_cast<unsigned>(threads),
+                        count > 5 ? arguments[5] : "");
 }

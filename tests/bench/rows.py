@@ -15,6 +15,8 @@ PEERS = {
     "7zz x": "7zz x -y -bso0 -bsp0 $s",
     "cp -a": "cp -a $s $n",
     "rsync -a": "rsync -a $s/ $n/",
+    "tar xf, then each tar": "tar xf $s && for t in $n/*.tar; do mkdir ${t%.tar} && tar xf $t -C ${t%.tar} && rm $t; done",
+    "cat | tar xz": "cat $s | tar xzf -",
     "dd of the archive": "dd if=$s of=/dev/null bs=4M status=none",
 }
 
@@ -25,6 +27,7 @@ class Row:
     form: str  # of workloads.FORMS, or "directory"
     peers: tuple  # names in PEERS
     source: str = "warm"  # warm: in the page cache; cold: nothing of it; far: behind bench-slow-mount
+    keys: str = ""  # of --stage-dataset
 
     @property
     def name(self):
@@ -43,6 +46,8 @@ ROWS = [
     Row("images", "tar.zst", ("tar --zstd -xf",)),
     Row("images", "frames.tar.zst", ("tar --zstd -xf",)),
     Row("images", "zip", ("unzip", "7zz x")),
+    Row("images", "nested.tar", ("tar xf, then each tar",), keys="nested"),
+    Row("images", "parts.tar.gz", ("cat | tar xz",), keys="join"),
     Row("images", "tar", ("tar xf", "dd of the archive"), "cold"),
     Row("images", "tar", ("tar xf", "dd of the archive"), "far"),
     Row("images", "zip", ("unzip", "7zz x"), "far"),

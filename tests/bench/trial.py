@@ -1,4 +1,5 @@
 """One row: nodestage, its peers and the floor, in turns, each into its own empty directory."""
+import glob
 import mmap
 import os
 import shutil
@@ -72,7 +73,7 @@ class Trial:
         if row.source != "warm" and os.path.isfile(self.source):
             self.touched += os.path.getsize(self.source)
         self.mount = None
-        self.commands = {"us": f"{tools.launcher} {tools.worker} $s $PWD {options.threads}"}
+        self.commands = {"us": f'{tools.launcher} {tools.worker} "$s" $PWD {options.threads} {row.keys}'}
         self.commands.update((peer, rows.PEERS[peer]) for peer in row.peers)
         self.commands["floor"] = f"{tools.floor} {workloads.manifest(row.workload)} $PWD {options.threads}"
 
@@ -164,7 +165,7 @@ class Trial:
 
     def _warm(self):
         if self.row.source == "warm":
-            subprocess.run(["find", self.source, "-type", "f", "-exec", "cat", "{}", "+"], stdout=subprocess.DEVNULL,
+            subprocess.run(["find", *glob.glob(self.source), "-type", "f", "-exec", "cat", "{}", "+"], stdout=subprocess.DEVNULL,
                            check=True)
 
     def _condition(self):

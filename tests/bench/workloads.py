@@ -7,6 +7,7 @@ Everything is created once below a directory, where the next run finds it. A wor
 """
 import array
 import bisect
+import glob
 import mmap
 import os
 import random
@@ -33,9 +34,14 @@ FORMS = {
     "blocks.tar.xz": "tar --sort=name -cf - $t | xz -6 -T2 --block-size=8MiB >$a",
     "tar.bz2": "tar --sort=name -cf - $t | bzip2 >$a",
     "zip": "rm -f $a && zip -qr $a $t",
+    # A tar of the tars of its directories, and parts of 16 MiB: the archive is a glob.
+    "nested.tar": "cd $t && mkdir $a.d && for d in */; do tar --sort=name -C $d -cf $a.d/${d%/}.tar .; done && "
+                  "tar --sort=name --transform s,^.,$t, -C $a.d -cf $a . && rm -r $a.d",
+    "parts.tar.gz": "tar --sort=name -cf - $t | gzip -6 | split -b 16M - $a.",
     "7z": "rm -f $a && 7zz a -bso0 -bsp0 $a $t",
 }
-SUFFIXES = {form: form.split(".", 1)[1] if form.startswith(("frames.", "blocks.")) else form for form in FORMS}
+SUFFIXES = {form: form.split(".", 1)[1] if form.startswith(("frames.", "blocks.", "nested.", "parts.")) else form
+            for form in FORMS}
 
 
 class Words:
@@ -194,7 +200,9 @@ class Workloads:
 
     def archive(self, name, form):
         path = f"{self.top}/archive/{name}.{form}"
-        if not os.path.exists(path):
+        if form.startswith("parts."):
+            path += ".*"
+        if not glob.glob(path):
             self.tree(name)
             self.as_user(lambda: self._make_archive(name, form, path))
         return path
@@ -214,7 +222,8 @@ class Workloads:
         else:
             subprocess.run(["bash", "-o", "pipefail", "-c", FORMS[form]], check=True,
                            env={**os.environ, "t": name, "a": part})
-        os.rename(part, path)
+        for made in glob.glob(f"{part}*"):
+            os.rename(made, path.removesuffix(".*") + made.removeprefix(part))
 
     def remove(self, name):
         shutil.rmtree(f"{self.top}/tree/{name}", ignore_errors=True)
