@@ -170,9 +170,13 @@ Result<Entry*> NestedEntries::next() {
 Status NestedEntries::place(Entry& entry) const {
   if (levels_.empty()) return {};
   const Level& level = levels_.back();
-  const auto cleaned = clean_entry_name(entry.name);
-  if (cleaned && cleaned->empty() && entry.kind != Entry::Kind::directory)
-    return of_member({EINVAL, "contains an entry without a name"}, level.member);
+  // Whoever takes the entry cleans its name; here it only matters whether nothing would be left.
+  const bool may_be_empty = entry.name.find_first_not_of("./") == std::string::npos;
+  if (may_be_empty && entry.kind != Entry::Kind::directory) {
+    const auto cleaned = clean_entry_name(entry.name);
+    if (cleaned && cleaned->empty())
+      return of_member({EINVAL, "contains an entry without a name"}, level.member);
+  }
   entry.name.insert(0, level.prefix);
   if (entry.kind == Entry::Kind::hard_link && !entry.link.empty())
     entry.link.insert(0, level.prefix);

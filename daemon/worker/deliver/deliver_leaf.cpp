@@ -1,15 +1,13 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "common/os/file.hpp"
 #include "daemon/worker/deliver/copy_out.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 
 namespace nodestage {
@@ -17,22 +15,6 @@ namespace {
 
 // Files from this size on are synced at once, smaller ones while the next ones are written.
 constexpr off_t k_sync_bytes = off_t{4} << 20;
-
-// Of the first `size` bytes of each.
-Result<bool> have_same_bytes(int file, int other, std::uint64_t size) {
-  constexpr std::uint64_t k_block = std::uint64_t{256} << 10;
-  std::vector<std::byte> block(k_block);
-  std::vector<std::byte> other_block(k_block);
-  for (std::uint64_t at = 0; at < size; at += k_block) {
-    const std::size_t bytes = std::min(k_block, size - at);
-    TRY_ASSIGN(const std::size_t read, pread_all(file, std::span(block).first(bytes), at));
-    TRY_ASSIGN(const std::size_t other_read,
-               pread_all(other, std::span(other_block).first(bytes), at));
-    if (read != bytes || other_read != bytes) return false;
-    if (std::memcmp(block.data(), other_block.data(), bytes) != 0) return false;
-  }
-  return true;
-}
 
 // A log, or another file that is only appended to.
 bool has_only_grown(int from, int copy, const struct stat& before) {

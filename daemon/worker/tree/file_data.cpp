@@ -237,4 +237,21 @@ Status FileSink::count(std::uint64_t offset, std::uint64_t bytes) {
   return {};
 }
 
+Result<bool> have_same_bytes(int file, int other, std::uint64_t size, const Meter* meter) {
+  constexpr std::uint64_t k_compared = std::uint64_t{256} << 10;
+  std::vector<std::byte> memory(2 * std::min(size, k_compared));
+  const std::span<std::byte> all(memory);
+  for (std::uint64_t at = 0; at < size; at += k_compared) {
+    if (meter != nullptr) TRY(meter->check());
+    const std::size_t bytes = std::min(k_compared, size - at);
+    const auto one = all.first(bytes);
+    const auto two = all.last(bytes);
+    TRY_ASSIGN(const std::size_t read, pread_all(file, one, at));
+    TRY_ASSIGN(const std::size_t other_read, pread_all(other, two, at));
+    if (read != bytes || other_read != bytes) return false;
+    if (!std::ranges::equal(one, two)) return false;
+  }
+  return true;
+}
+
 }  // namespace nodestage

@@ -161,6 +161,10 @@ class FileSink {
 // Writes all of `data` into any file. An Error's `what` is errno's text alone.
 Status write_at(int fd, std::uint64_t offset, Bytes data);
 
+// Whether the first `size` bytes of two files that do not change are the same; one that is shorter
+// is not. Where a meter is given, the comparison stops with it.
+Result<bool> have_same_bytes(int file, int other, std::uint64_t size, const Meter* meter = nullptr);
+
 // Data that the writers' threads fetch, such as a zip's members.
 class EntryData {
  public:

@@ -13,12 +13,12 @@
 #include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 
 namespace nodestage {
 namespace {
 
 constexpr mode_t k_owner_rights = 0700;
-constexpr std::size_t k_compared_bytes = std::size_t{256} * 1024;
 
 Result<struct stat> look_at_open(int fd) {
   struct stat info {};
@@ -163,16 +163,7 @@ Result<bool> UnitedTree::has_equal_bytes(const WalkStep& step, std::uint64_t siz
   if (size == 0) return true;
   TRY_ASSIGN(const Fd one, open_readable(step.dir_fd, step.name));
   TRY_ASSIGN(const Fd other, open_readable(dirs_->top(), step.name));
-  std::vector<std::byte> bytes(2 * std::min<std::uint64_t>(size, k_compared_bytes));
-  const std::span<std::byte> left(bytes.data(), bytes.size() / 2);
-  const std::span<std::byte> right(bytes.data() + left.size(), left.size());
-  for (std::uint64_t at = 0; at < size; at += left.size()) {
-    TRY(meter_.check());
-    TRY_ASSIGN(const std::size_t count, pread_all(one.get(), left, at));
-    TRY_ASSIGN(const std::size_t there, pread_all(other.get(), right, at));
-    if (count != there || !std::ranges::equal(left.first(count), right.first(count))) return false;
-  }
-  return true;
+  return have_same_bytes(one.get(), other.get(), size, &meter_);
 }
 
 // The bytes of a file that has other names stay.
