@@ -28,7 +28,7 @@ for key in '' ,in=memory ,async; do
     has "$output" 'nu/map.png' 'nu/samples/10/a' 'nu/sweeps/LICENSE'
 done
 says "${options[@]}" -- sh -c "$show"
-has "$said" 'nu/map.png' 'nu/samples/10/a' 'nu/sweeps/LICENSE' '4 × sources'
+has "$said" 'nu/map.png' 'nu/samples/10/a' 'nu/sweeps/LICENSE' '4 × sources' 'one tree with maps and 1 more'
 text=$(nodestage plan "${options[@]}")
 has "$text" '4 sources' 'files'
 # What the sources disagree about is an error that names both and the path, or the last one's with merge=last.

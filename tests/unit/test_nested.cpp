@@ -279,6 +279,9 @@ TEST_CASE("two members that give one directory unite there") {
   CHECK(run.build("x.tar") == "");
   CHECK(run.files() == "./n/a ./n/b ");
   CHECK(run.shell("cmp b " + run.out("n/b")) == 0);
+  CHECK(run.note ==
+        "'n.tar.gz' became the directory of another archive (and so did 1 more): of files with "
+        "one name, the last is there");
 }
 
 TEST_CASE("an inner archive that is damaged fails the source, and the fault has both names") {

@@ -19,7 +19,8 @@ RelayClock::time_point now;
 // A ring with a staging worker that reads, and a successor; both at the beginning.
 struct TwoReaders {
   explicit TwoReaders(RelayKind kind = RelayKind::file)
-      : ring({*board, 0, spool.get(), k_ring, 64 * k_ring, k_patience, [] { return now; }, kind}) {
+      : ring({*board, 0, spool.get(), k_ring, 64 * k_ring, k_patience, [] { return now; }, kind,
+              &dropped}) {
     board->slots[0].reader = number(RelayReader::reading);
     look(0);
   }
@@ -39,6 +40,7 @@ struct TwoReaders {
 
   std::unique_ptr<RelayBoard> board = std::make_unique<RelayBoard>();
   Fd spool{::memfd_create("spool", MFD_CLOEXEC)};
+  std::atomic<unsigned> dropped = 0;
   SpoolRing ring;
   std::unique_ptr<RingReader> successor = ring.join(0);
 };
@@ -76,6 +78,7 @@ TEST_CASE("a staging worker that keeps a successor waiting is dropped after half
   CHECK_FALSE(at.is_local_dropped());
   at.look(1);
   CHECK(at.is_local_dropped());
+  CHECK(at.dropped == 1);
   at.look(1);
   CHECK(at.ring.watermark() > k_ring);
 }
@@ -92,6 +95,7 @@ TEST_CASE("a successor that keeps the others waiting is dropped after the patien
     CHECK_FALSE(at.successor->is_dropped());
     at.look(1);
     CHECK(at.successor->is_dropped());
+    CHECK(at.dropped == 1);
     CHECK_FALSE(at.is_local_dropped());
     CHECK(at.ring.watermark() > k_ring);
   }

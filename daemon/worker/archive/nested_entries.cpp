@@ -102,6 +102,7 @@ class NestedEntries final : public Entries {
   Status place(Entry& entry) const;
   [[nodiscard]] Status check_link(const Entry& entry) const;
   Result<bool> open(const Entry& entry);
+  void remember(const Level& level);
   [[nodiscard]] bool is_excluded(const std::string& name) const;
   [[nodiscard]] bool is_wanted_file(const std::string& name) const;
   [[nodiscard]] bool may_want_below(const std::string& prefix) const;
@@ -134,9 +135,13 @@ class NestedEntries final : public Entries {
   std::unique_ptr<MemberBytes> member_;             // the current entry, if it was looked at
   Entry directory_;                                 // that an inner archive becomes
   bool is_at_directory_ = false;
-  std::unordered_set<std::size_t> extracted_;  // hashes of members' names, the first ones
-  std::uint64_t copied_ = 0;                   // bytes of members
-  std::uint64_t files_as_they_are_ = 0;        // named like archives
+  // Hashes of members' names, and of their directories' names, the first ones.
+  std::unordered_set<std::size_t> extracted_;
+  std::unordered_set<std::size_t> directories_;
+  std::uint64_t united_ = 0;  // with the directory of another member
+  std::string first_united_;
+  std::uint64_t copied_ = 0;             // bytes of members
+  std::uint64_t files_as_they_are_ = 0;  // named like archives
   std::string first_as_it_is_;
   std::uint64_t noted_ = 0;  // inner archives with notes
   std::string first_note_;
@@ -231,11 +236,19 @@ Result<bool> NestedEntries::open(const Entry& entry) {
   }
   directory_ =
       Entry{level.prefix, Entry::Kind::directory, 0777, entry.mtime, 0, {}, "", entry.name};
-  const auto cleaned = clean_entry_name(level.member);
-  if (cleaned && extracted_.size() < k_most_extracted)
-    extracted_.insert(std::hash<std::string>()(*cleaned));
+  remember(level);
   if (level.is_wanted) levels_.push_back(std::move(level));
   return true;
+}
+
+// Only of so many archives: what is remembered is for texts.
+void NestedEntries::remember(const Level& level) {
+  const auto member = clean_entry_name(level.member);
+  const auto directory = clean_entry_name(level.prefix);
+  if (!member || !directory || extracted_.size() >= k_most_extracted) return;
+  extracted_.insert(std::hash<std::string>()(*member));
+  if (directories_.insert(std::hash<std::string>()(*directory)).second) return;
+  if (united_++ == 0) first_united_ = level.member;
 }
 
 // These two are about a member's own name.
@@ -425,6 +438,10 @@ std::string NestedEntries::note() const {
   const auto add = [&note](const std::string& text) { note += (note.empty() ? "" : "; ") + text; };
   if (noted_ > 0)
     add(first_note_ + (noted_ > 1 ? " (and " + human_count(noted_ - 1) + " more with notes)" : ""));
+  if (united_ > 0)
+    add("'" + shown(first_united_) + "' became the directory of another archive" +
+        (united_ > 1 ? " (and so did " + human_count(united_ - 1) + " more)" : "") +
+        ": of files with one name, the last is there");
   const std::string name = "'" + shown(first_as_it_is_) + "'";
   if (files_as_they_are_ == 1)
     add(name + " is named like an archive, but is not one: it was copied as it is");

@@ -2,7 +2,7 @@
 //
 // A member that is an archive by its name and by its content becomes a directory of its name
 // without the suffix, and its entries come below that, in place of itself. A tar is read while the
-// outer archive is, from the same blocks; what has to seek (zip, 7z, iso) is copied to an unnamed
+// outer archive is, from the same blocks; what has to seek (zip, 7z) is copied to an unnamed
 // file first, one for each level, which each such member of the level uses again. It is emptied
 // when the member ends.
 //

@@ -169,12 +169,18 @@ struct RelayBasis {
   // Until then the upstream is not tried again, since it was silent.
   std::atomic<RelayClock::time_point> upstream_rests_until = RelayClock::time_point();
   std::atomic<std::uint64_t> read_in_all = 0;  // bytes of originals
+  std::atomic<unsigned> dropped = 0;           // readers that kept others waiting, of all sources
 
   [[nodiscard]] std::chrono::seconds silence() const {
     return std::chrono::seconds(order.relay.silence_wait_s);
   }
   [[nodiscard]] std::chrono::seconds patience() const {
     return std::chrono::seconds(order.relay.patience_s);
+  }
+  // With a reader of one source after another: half as long for each that was dropped, so that a
+  // slow node costs the others little more than once.
+  [[nodiscard]] std::chrono::milliseconds patience_with_readers() const {
+    return std::chrono::milliseconds(patience()) / (1U << std::min(dropped.load(), 4U));
   }
   [[nodiscard]] RelayClock::time_point plan_limit() const {
     return begun + std::chrono::seconds(order.relay.answer_wait_s);

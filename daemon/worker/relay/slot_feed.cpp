@@ -107,8 +107,8 @@ SlotFeed::SlotFeed(RelayBasis& basis, const Place& place, std::string path,
       place_(place),
       path_(std::move(path)),
       identity_(identity),
-      ring_({basis.board, place.slot, basis.spool_fd, place.ring, identity.size, basis.patience(),
-             RelayClock::now, place.kind}),
+      ring_({basis.board, place.slot, basis.spool_fd, place.ring, identity.size,
+             basis.patience_with_readers(), RelayClock::now, place.kind, &basis.dropped}),
       choice_(place.kind == RelayKind::directory ? RelayChoice::relayed : RelayChoice::open) {}
 
 void SlotFeed::stop() {

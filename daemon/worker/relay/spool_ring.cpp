@@ -147,8 +147,9 @@ void SpoolRing::set_burdens(bool is_full) {
 
 void SpoolRing::drop_local() {
   auto expected = number(RelayReader::reading);
-  if (slot().reader.compare_exchange_strong(expected, number(RelayReader::dropped)))
-    raise(place_.board.news);
+  if (!slot().reader.compare_exchange_strong(expected, number(RelayReader::dropped))) return;
+  if (place_.dropped != nullptr) ++*place_.dropped;
+  raise(place_.board.news);
 }
 
 void SpoolRing::drop_slow_readers() {
@@ -156,6 +157,7 @@ void SpoolRing::drop_slow_readers() {
   for (auto& successor : successors_) {
     if (!successor.burden.is_on || successor.burden.time < place_.patience) continue;
     successor.is_dropped = true;
+    if (place_.dropped != nullptr) ++*place_.dropped;
     raise(place_.board.news);
   }
 }

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +56,8 @@ class SpoolRing {
     std::uint64_t size;  // of the source
     std::chrono::milliseconds patience;
     RelayClock::time_point (*now)() = RelayClock::now;
-    RelayKind kind = RelayKind::file;  // directory: `size` is not known before the end
+    RelayKind kind = RelayKind::file;          // directory: `size` is not known before the end
+    std::atomic<unsigned>* dropped = nullptr;  // counts the readers that are dropped; borrowed
   };
   explicit SpoolRing(const Place& place);
   SpoolRing(const SpoolRing&) = delete;

@@ -205,6 +205,10 @@ Status Dataset::claim(const std::string& destination, const std::string& source)
 Status Dataset::stage() {
   if (newest_) progress_.add_note(newest_text(*newest_));
   progress_.add_note(note_);
+  if (!item_.also.empty())
+    progress_.add_note(
+        "one tree with " + shown(last_part(item_.also.front())) +
+        (item_.also.size() > 1 ? " and " + human_count(item_.also.size() - 1) + " more" : ""));
   if (!item_.destination.empty()) {
     TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
     if (is_placed) return {};

@@ -279,8 +279,9 @@ Status StagedItem::spread(const std::string& destination) {
   const std::string tree = tree_of(destination);
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
   TRY_ASSIGN(Fd from, open_at(context_.dir_fd, tree, O_PATH));
+  Meter uncounted(context_.rate, context_.stop);
   Status made = link_tree(std::move(from), context_.directory + "/" + tree, item_fd.get(), "spread",
-                          {meter_, space_});
+                          {context_.umask, context_.limits.threads, uncounted, space_});
   if (made) made = context_.workspace.place(item_fd.get(), "spread", destination);
   if (!made) context_.workspace.take_back(tree);
   return made;

@@ -11,6 +11,7 @@
 #include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
+#include "daemon/worker/write/tree_writer.hpp"
 
 namespace nodestage {
 namespace {
@@ -223,49 +224,9 @@ Status Workspace::protect(const std::string& destination, WriteBits bits) const 
   return changed ? Status() : Status(place_fault(destination, changed.error().code));
 }
 
-namespace {
-
-// The directory that grows into the tree of links.
-class LinkedTree {
- public:
-  LinkedTree(Fd top, std::string path, LinkBudget budget)
-      : dirs_(std::move(top)), path_(std::move(path)), budget_(budget), space_(budget.space) {}
-
-  Status add(const TreeWalk& walk, const WalkStep& step) {
-    if (step.kind == WalkStep::Kind::fault)
-      return with_prefix(Error(step.fault), shown(walk.path(step)) + ": ");
-    if (step.kind == WalkStep::Kind::directory_end) {
-      TRY_ASSIGN(const Fd left, dirs_.pop());
-      return {};
-    }
-    TRY(budget_.meter.check());
-    if (step.kind == WalkStep::Kind::directory) return enter(step.name);
-    const std::string text = S_ISLNK(step.info.st_mode) ? link_text(step.dir_fd, step.name)
-                                                        : path_ + "/" + walk.path(step);
-    TRY(space_.will_link(text.size()));
-    if (::symlinkat(text.c_str(), dirs_.top(), step.name.c_str()) == 0) return {};
-    return space_.explain(step.name, errno);
-  }
-
- private:
-  Status enter(const std::string& name) {
-    TRY(space_.will_make());
-    if (::mkdirat(dirs_.top(), name.c_str(), 0777) != 0) return space_.explain(name, errno);
-    auto child = open_directory_at(dirs_.top(), name);
-    return child ? dirs_.push(std::move(*child)) : space_.explain(name, child.error().code);
-  }
-
-  DirStack dirs_;
-  const std::string path_;
-  const LinkBudget budget_;
-  Space& space_;
-};
-
-}  // namespace
-
 Status link_tree(Fd from, const std::string& path, int to_fd, const std::string& name,
-                 LinkBudget budget) {
-  Space& space = budget.space;
+                 const LinkWriting& writing) {
+  Space& space = writing.space;
   struct stat info {};
   if (::fstat(from.get(), &info) != 0) return place_fault(name, errno);
   if (!S_ISDIR(info.st_mode)) {
@@ -275,14 +236,23 @@ Status link_tree(Fd from, const std::string& path, int to_fd, const std::string&
   }
   TRY(space.will_make());
   if (::mkdirat(to_fd, name.c_str(), 0777) != 0) return space.explain(name, errno);
-  auto top = open_directory_at(to_fd, name);
+  const auto top = open_directory_at(to_fd, name);
   if (!top) return space.explain(name, top.error().code);
-  LinkedTree linked(std::move(*top), path, budget);
+  TreeWriter writer(top->get(), writing.umask, writing.meter, space, {writing.threads});
   TRY_ASSIGN(TreeWalk walk, TreeWalk::begin(std::move(from), WalkFor::looking));
   for (;;) {
     TRY_ASSIGN(const auto step, walk.next());
-    if (!step) return {};
-    TRY(linked.add(walk, *step));
+    if (!step) return writer.finish();
+    if (step->kind == WalkStep::Kind::fault)
+      return with_prefix(Error(step->fault), shown(walk.path(*step)) + ": ");
+    if (step->kind == WalkStep::Kind::directory_end) continue;
+    Entry entry{walk.path(*step), Entry::Kind::directory, 0777};
+    if (step->kind != WalkStep::Kind::directory) {
+      entry.kind = Entry::Kind::symlink;
+      entry.link = S_ISLNK(step->info.st_mode) ? link_text(step->dir_fd, step->name)
+                                               : path + "/" + entry.name;
+    }
+    TRY(writer.add(entry));
   }
 }
 

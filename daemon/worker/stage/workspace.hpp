@@ -87,11 +87,13 @@ class Workspace {
 // Makes in to_fd, as `name`, the directories of the tree `from` (O_PATH), writable for the user as
 // its umask says, with a symbolic link to each of its files: that leads to the file's place below
 // `path`, where the tree is. Links of the tree keep their texts. Of a file, it is one link.
-struct LinkBudget {
-  const Meter& meter;  // says when to stop
+struct LinkWriting {
+  mode_t umask;
+  unsigned threads;
+  Meter& meter;
   Space& space;
 };
 Status link_tree(Fd from, const std::string& path, int to_fd, const std::string& name,
-                 LinkBudget budget);
+                 const LinkWriting& writing);
 
 }  // namespace nodestage
