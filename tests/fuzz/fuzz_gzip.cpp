@@ -16,7 +16,8 @@ GzipSeen by_one(const MemoryFile& file) {
   Reading reading;
   auto source = Source::open(file.path(), reading.meter);
   require(static_cast<bool>(source));
-  auto decoding = start_decoding(*source, {}, Coding::gzip, {1, std::size_t{32} << 20});
+  auto decoding =
+      start_decoding(DecoderInput::of(*source, {}), Coding::gzip, {1, std::size_t{32} << 20});
   require(static_cast<bool>(decoding));
   return seen_of(**decoding, source->size());
 }
@@ -26,9 +27,11 @@ GzipSeen in_chunks(const MemoryFile& file, const GzipSizes& sizes, std::size_t b
   auto source = Source::open(file.path(), reading.meter);
   require(static_cast<bool>(source));
   const std::size_t blocks = (k_depth + 1) * sizes.blocks_of_chunk + 4;
-  auto store = std::make_unique<DecodeStore>(*source, std::vector<Slice>(), Coding::gzip,
-                                             ReadAheadLimits{4096, 64, 2}, block_bytes, blocks);
-  require(static_cast<bool>(store->blocks.start()));
+  auto from =
+      std::make_unique<SourceBlocks>(*source, std::vector<Slice>(), ReadAheadLimits{4096, 64, 2});
+  require(static_cast<bool>(from->start()));
+  auto store = std::make_unique<DecodeStore>(DecodeFaults(*source, Coding::gzip), std::move(from),
+                                             4096 * 64, block_bytes, blocks);
   auto parts = std::make_unique<GzipParts>(std::move(store), sizes, k_depth + 2);
   auto decoding = PartDecoding::start(std::move(parts), k_threads, k_depth);
   require(static_cast<bool>(decoding));

@@ -27,7 +27,7 @@ GzipSeen seen_of(Decoding& decoding, std::uint64_t file_bytes) {
     require(decoding.position() <= file_bytes);
   }
   seen.data.resize(std::min(seen.data.size(), k_most_bytes));
-  seen.junk_at = decoding.junk_at();
+  if (const auto junk = decoding.junk()) seen.junk_at = junk->at;
   return seen;
 }
 

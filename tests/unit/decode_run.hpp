@@ -85,7 +85,7 @@ class DecodeRun {
     }
     if (result.fault.empty()) CHECK(meter.bytes_read == source.size());
     CHECK(result.data.starts_with(std::string_view(peeked).substr(0, result.data.size())));
-    result.note = decoder.junk_at() ? "bytes were ignored" : "";
+    result.note = decoder.junk() ? "bytes were ignored" : "";
     return result;
   }
 

@@ -285,7 +285,7 @@ class ThrowingParts final : public PartMaker {
     if (++settled_ == 2 && step_ == Step::settle) throw std::bad_alloc();
   }
   void stop() override { pool_.stop(); }
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return {}; }
+  [[nodiscard]] std::optional<Junk> junk() const override { return {}; }
 
  private:
   const Step step_;

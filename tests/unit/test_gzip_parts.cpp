@@ -64,9 +64,11 @@ Joined join(DecodeRun& run, const std::string& packed, const GzipSizes& sizes,
   RateLimit rate(-1);
   Meter meter(rate, run.stop);
   auto source = must(Source::open(run.scratch / "y", meter));
-  auto store = std::make_unique<DecodeStore>(source, std::vector<Slice>(), Coding::gzip,
-                                             ReadAheadLimits{4096, 64, 2}, block, 60);
-  REQUIRE(store->blocks.start());
+  auto blocks =
+      std::make_unique<SourceBlocks>(source, std::vector<Slice>(), ReadAheadLimits{4096, 64, 2});
+  REQUIRE(blocks->start());
+  auto store = std::make_unique<DecodeStore>(DecodeFaults(source, Coding::gzip), std::move(blocks),
+                                             4096 * 64, block, 60);
   auto parts = std::make_unique<GzipParts>(std::move(store), sizes, 7);
   const GzipParts& made = *parts;
   auto decoding = must(PartDecoding::start(std::move(parts), 3, 5));

@@ -68,6 +68,45 @@ TEST_CASE("an archive in an archive becomes a directory of its name, whatever bo
   }
 }
 
+TEST_CASE("large compressed archives in an archive, decoded by several threads, are read right") {
+  NestedRun run;
+  run.item.nested = 2;
+  run.prepare(
+      "head -c 4400000 /dev/urandom > noise; rm -r want/train/n1; mkdir -p want/train/n1/in "
+      "train/n1;"
+      "cp noise want/train/n1/in; seq 9 > want/train/n1/in/last");
+  for (const std::string inner : {".tar.gz", ".tar.zst", ".tar.bz2", ".tar.xz"}) {
+    CAPTURE(inner);
+    run.prepare("rm -rf mid train/n* && mkdir mid");
+    run.pack("want/train/n1/in", "mid/in" + inner);
+    run.pack("mid", "train/n1" + inner);
+    run.pack("want/train/n2", "train/n2" + inner);
+    run.pack_outer("x.tar");
+    CHECK(run.built("x.tar") == "");
+    CHECK(run.note == "");
+  }
+}
+
+TEST_CASE("large compressed archives in an archive: what is cut off or followed is named") {
+  NestedRun run;
+  run.prepare("head -c 5M /dev/urandom > noise; tar czf good noise");
+  struct Row {
+    const char* how;
+    const char* fault;  // "": none
+    const char* note;
+  };
+  for (const Row& row :
+       {Row{"head -c 4400000 good", "'n.tar.gz': cut off after 4.2 MiB", ""},
+        Row{"cat good && xz -0c noise | head -c 2M", "'n.tar.gz': another archive (xz)", ""},
+        Row{"cat good && seq 99999", "", "'n.tar.gz': bytes after the end of the archive"}}) {
+    CAPTURE(row.how);
+    run.prepare("{ " + std::string(row.how) + "; } > n.tar.gz && tar cf x.tar n.tar.gz");
+    const std::string fault = run.build("x.tar");
+    CHECK((*row.fault == '\0' ? fault == "" : fault.find(row.fault) != std::string::npos));
+    CHECK((*row.note == '\0' || run.note.find(row.note) != std::string::npos));
+  }
+}
+
 TEST_CASE("as many levels are extracted as nested= says, and deeper archives stay files") {
   NestedRun run;
   run.prepare(

@@ -27,6 +27,7 @@ namespace {
 constexpr std::size_t k_most_extracted = std::size_t{1} << 16;
 // What tar writes for no files. More zeros are no tar.
 constexpr std::uint64_t k_empty_tar = 10240;
+constexpr std::uint64_t k_least_for_threads = std::uint64_t{4} << 20;  // encoded
 constexpr std::size_t k_copied_block = std::size_t{256} << 10;
 constexpr const char* k_of_a_member =
     "Take that member out of the archive and test it alone. Without nested, it is staged as the "
@@ -74,6 +75,7 @@ struct Level {
   std::unique_ptr<Entries> entries;  // the first to go
   bool is_wanted = true;             // what is in it
   bool has_entries = false;
+  bool has_threads = false;  // that decode it
 };
 
 class NestedEntries final : public Entries {
@@ -86,6 +88,12 @@ class NestedEntries final : public Entries {
         outer_(std::move(outer)) {
     files_.resize(rules.levels);
     pools_.resize(rules.levels);
+  }
+  NestedEntries(const NestedEntries&) = delete;
+  NestedEntries& operator=(const NestedEntries&) = delete;
+  // The innermost goes first: its threads read the one around it.
+  ~NestedEntries() override {
+    while (!levels_.empty()) levels_.pop_back();
   }
 
   Result<Entry*> next() override;
@@ -110,6 +118,7 @@ class NestedEntries final : public Entries {
   Result<bool> open_stream(Level& level, std::unique_ptr<Decoding> from, Coding coding);
   Result<bool> open_compressed(Level& level, Coding coding, const ArchiveName& name);
   Result<bool> open_file(Level& level, Container container, bool may_be_checkpoint);
+  [[nodiscard]] bool is_for_threads(const Level& level) const;
   static bool come_as_copied(Level& level);
   [[nodiscard]] Result<Fd> make_file() const;
   Status copy_member(MemberBytes& bytes, MemberFile& file);
@@ -214,10 +223,11 @@ Result<bool> NestedEntries::open(const Entry& entry) {
   if (entry.kind != Entry::Kind::file || depth == rules_.levels) return false;
   const std::size_t stem = nested_stem(entry.name);
   if (stem == 0 || is_excluded(entry.name)) return false;
-  const auto read = [this, depth, &from = top()]() -> Result<Block> {
+  const std::string around = depth == 0 ? "" : levels_.back().member;
+  const auto read = [this, around, &from = top()]() -> Result<Block> {  // for any thread
     TRY(meter_.check());
     auto block = from.read();
-    if (!block) return named(std::move(block.error()), depth);
+    if (!block && !around.empty()) return of_member(std::move(block.error()), around);
     return block;
   };
   Level level;
@@ -296,17 +306,31 @@ Result<bool> NestedEntries::open_stream(Level& level, std::unique_ptr<Decoding> 
   return true;
 }
 
+// Threads cost more than a small one, and memory for each archive that has some.
+bool NestedEntries::is_for_threads(const Level& level) const {
+  return rules_.decoding.threads > 1 && level.bytes->size() >= k_least_for_threads &&
+         std::none_of(levels_.begin(), levels_.end(),
+                      [](const Level& around) { return around.has_threads; });
+}
+
 // What is named for its compression and cannot be decoded from its start on is damaged. Anything
 // else may only look like it.
 Result<bool> NestedEntries::open_compressed(Level& level, Coding coding, const ArchiveName& name) {
   auto& pool = pools_[levels_.size()];
   if (!pool) pool = std::make_unique<BufferPool>(k_decoded_block, k_decoded_blocks);
-  auto from = std::make_unique<CompressedMember>(
-      *level.bytes, *pool, Decoder::Stream{level.member, level.bytes->size(), coding, &meter_});
-  const auto start = from->peek();
+  const Decoder::Stream about{level.member, level.bytes->size(), coding, &meter_};
+  auto member = std::make_unique<CompressedMember>(*level.bytes, *pool, about);
+  const auto start = member->peek();
   if (!start && (coding == name.coding || is_of_outer(start.error()))) return start.error();
-  if (start && is_tar_start(*start, name)) return open_stream(level, std::move(from), coding);
-  from.reset();
+  if (start && is_tar_start(*start, name)) {
+    std::unique_ptr<Decoding> from = std::move(member);
+    level.has_threads = is_for_threads(level);
+    if (level.has_threads) {
+      TRY_ASSIGN(from, start_member_decoding(*level.bytes, about, rules_.decoding));
+    }
+    return open_stream(level, std::move(from), coding);
+  }
+  member.reset();
   level.bytes->rewind();
   return false;
 }
@@ -405,12 +429,17 @@ Status NestedEntries::close() {
   TRY(check_empty(level));
   std::string note = level.entries->note();
   const ArchiveContents* contents = level.entries->contents();
-  const bool has_junk = (contents != nullptr && contents->has_junk()) ||
-                        (level.decoder != nullptr && level.decoder->junk_at());
+  const Junk* const junk =
+      level.decoder != nullptr && level.decoder->junk() ? &*level.decoder->junk() : nullptr;
+  // Another archive there would be lost.
+  const std::string kind = junk != nullptr ? kind_of_start(junk->start) : "";
+  if (!kind.empty()) return of_member(other_archive(level.member, kind, junk->at), level.member);
+  const bool has_junk = (contents != nullptr && contents->has_junk()) || junk != nullptr;
   if (has_junk && note.empty()) note = k_junk_note;
   if (!level.has_entries && note.empty()) note = "it has no entries";
   if (!note.empty() && noted_++ == 0) first_note_ = "'" + shown(level.member) + "': " + note;
   level.entries.reset();
+  level.decoder.reset();
   level.file.reset();
   TRY(empty_file());
   return level.bytes->drain();

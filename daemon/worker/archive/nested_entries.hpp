@@ -21,6 +21,7 @@
 #include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/budget/space.hpp"
+#include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/read/source.hpp"
 
 namespace nodestage {
@@ -37,6 +38,7 @@ struct NestedRules {
   ExtractRules rules = {};              // a copy is limited as what is written of the archive is
   std::optional<NestedRoom> room = {};  // empty: what has to seek comes as a file, for an estimate
   std::shared_ptr<const EntryFilter> filter = {};  // null: all is wanted
+  DecoderLimits decoding{1};  // of one large compressed archive at a time, beside the outer one's
 };
 
 // The size of a name's part before its suffix if it is that of an archive to extract, and something

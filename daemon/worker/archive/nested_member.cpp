@@ -1,15 +1,16 @@
 #include "daemon/worker/archive/nested_member.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "common/text/human.hpp"
-#include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/basis/task_crew.hpp"
 
 namespace nodestage {
 namespace {
 
-constexpr std::size_t k_round_bytes = 512;  // Decoder::next()
+constexpr std::size_t k_round_bytes = 512;                 // Decoder::next()
+constexpr std::size_t k_looked_at = std::size_t{1} << 20;  // to choose how it is decoded
 // Of compressed data that are kept until their beginning is decoded.
 constexpr std::size_t k_most_kept = std::size_t{16} << 20;
 // Holes of a sparse member are read as zeros. More of them are a bomb.
@@ -19,6 +20,12 @@ Slice copy_of(Bytes data) {
   const std::shared_ptr<std::byte[]> memory(new std::byte[data.size()]);
   std::copy(data.begin(), data.end(), memory.get());
   return {memory, Bytes(memory.get(), data.size())};
+}
+
+// A codec may hold several.
+Result<Slice> copied_next(MemberBytes& bytes) {
+  TRY_ASSIGN(const Slice slice, bytes.next());
+  return copy_of(slice.bytes());
 }
 
 }  // namespace
@@ -100,13 +107,8 @@ Result<Slice> PlainMember::next() {
 
 CompressedMember::CompressedMember(MemberBytes& bytes, BufferPool& pool,
                                    const Decoder::Stream& about)
-    : path_(about.path),
-      pool_(pool),
-      input_(0,
-             [&bytes]() -> Result<Slice> {
-               TRY_ASSIGN(const Slice slice, bytes.next());
-               return copy_of(slice.bytes());  // a codec may hold several
-             }),
+    : pool_(pool),
+      input_(0, [&bytes] { return copied_next(bytes); }),
       faults_(about.path, about.size, about.coding),
       reader_(input_, about.coding, make_codec(about.coding), faults_) {}
 
@@ -127,16 +129,55 @@ Result<Slice> CompressedMember::decode() {
   const std::size_t bytes = reader_.fill(buffer.memory);
   if (bytes > 0) return buffer.filled(bytes);
   if (!reader_.fault()) return reader_.fault().error();
-  TRY(check_behind());
   return Slice();
 }
 
-// Another archive there would be lost.
-Status CompressedMember::check_behind() {
-  if (!reader_.junk_at()) return {};
-  TRY(input_.ensure(k_round_bytes));
-  const std::string kind = kind_of_start(input_.front());
-  return kind.empty() ? Status() : Status(other_archive(path_, kind, reader_.junk_at()));
+namespace {
+
+// A member as a decoder's threads take it: in copies, as above.
+class MemberBlocks final : public InputBlocks {
+ public:
+  MemberBlocks(MemberBytes& bytes, std::vector<Slice> first)
+      : bytes_(bytes), first_(first.begin(), first.end()) {}
+
+  Status start() override { return {}; }
+  Result<Slice> next() override {
+    if (is_stopped_) return stopped();
+    if (first_.empty()) return copied_next(bytes_);
+    const Slice first = std::move(first_.front());
+    first_.pop_front();
+    return first;
+  }
+  void stop() override { is_stopped_ = true; }
+
+ private:
+  MemberBytes& bytes_;
+  std::deque<Slice> first_;
+  std::atomic<bool> is_stopped_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Decoding>> start_member_decoding(MemberBytes& bytes,
+                                                        const Decoder::Stream& about,
+                                                        const DecoderLimits& limits) {
+  const auto blocks = [&bytes](std::vector<Slice> first, const ReadAheadLimits&) {
+    return std::make_unique<MemberBlocks>(bytes, std::move(first));
+  };
+  DecoderInput input{about.path, about.size, {}, blocks};
+  bytes.rewind();
+  bytes.keep_no_more();
+  for (std::size_t held = 0; held < k_looked_at; held += input.first.back().size()) {
+    TRY_ASSIGN(Slice slice, copied_next(bytes));
+    if (slice.empty()) break;
+    input.first.push_back(std::move(slice));
+  }
+  Result<std::unique_ptr<Decoding>> started = Error{};
+  TRY(guarded([&] {
+    started = start_decoding(std::move(input), about.coding, limits);
+    return Status();
+  }));
+  return started;
 }
 
 }  // namespace nodestage

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -67,7 +68,6 @@ class PlainMember final : public Decoding {
 
   Result<Slice> next() override;
   [[nodiscard]] std::uint64_t position() const override { return position_; }
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return {}; }
 
  private:
   MemberBytes& bytes_;
@@ -88,18 +88,21 @@ class CompressedMember final : public Decoding {
   }
   Result<Slice> next() override;
   [[nodiscard]] std::uint64_t position() const override { return input_.offset(); }
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return reader_.junk_at(); }
+  [[nodiscard]] std::optional<Junk> junk() const override { return reader_.junk(); }
 
  private:
   Result<Slice> decode();
-  Status check_behind();
 
-  const std::string path_;
   BufferPool& pool_;
   CompressedInput input_;
   const DecodeFaults faults_;
   FrameReader reader_;
   Slice first_;
 };
+
+// The same by several threads, which read the member, from its start on. Borrows all.
+Result<std::unique_ptr<Decoding>> start_member_decoding(MemberBytes& bytes,
+                                                        const Decoder::Stream& about,
+                                                        const DecoderLimits& limits);
 
 }  // namespace nodestage

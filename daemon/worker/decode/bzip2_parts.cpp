@@ -360,7 +360,8 @@ void Bzip2Parts::end_stream(Part& part, const Bzip2Piece& piece) {
   while (!rest.empty() && rest.front() == std::byte{0}) rest = rest.subspan(1);
   if (piece.is_last ? rest.empty() : behind.size() % 8 == 0 && is_stream_header(rest)) return;
   is_over_ = true;
-  junk_at_ = piece.offset + (piece.first_bit + Bzip2Piece::k_head_bits + 7) / 8;
+  junk_ = Junk{piece.offset + (piece.first_bit + Bzip2Piece::k_head_bits + 7) / 8,
+               {rest.begin(), rest.end()}};
 }
 
 }  // namespace nodestage

@@ -107,7 +107,7 @@ class Bzip2Parts final : public PartMaker {
   std::unique_ptr<Part> make() override;
   void settle(Part& part, OrderedParts& behind) override;
   void stop() override { store_->stop(); }
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return junk_at_; }
+  [[nodiscard]] std::optional<Junk> junk() const override { return junk_; }
 
  private:
   void end_stream(Part& part, const Bzip2Piece& piece);
@@ -118,7 +118,7 @@ class Bzip2Parts final : public PartMaker {
   // The consumer's:
   std::uint32_t checksum_ = 0;  // of the stream's blocks so far
   bool is_over_ = false;        // what follows is not bzip2
-  std::optional<std::uint64_t> junk_at_;
+  std::optional<Junk> junk_;
 };
 
 }  // namespace nodestage

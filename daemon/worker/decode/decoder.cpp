@@ -58,7 +58,8 @@ Result<Bytes> Decoder::peek_decoded() {
 }
 
 Status Decoder::start() {
-  TRY_ASSIGN(decoding_, start_decoding(*source_, std::exchange(first_, {}), coding_, limits_));
+  TRY_ASSIGN(decoding_, start_decoding(DecoderInput::of(*source_, std::exchange(first_, {})),
+                                       coding_, limits_));
   return {};
 }
 
@@ -71,7 +72,7 @@ Result<Slice> Decoder::next() {
   }
   auto block = decoding_->next();
   if (!block) fault_ = block.error();
-  if (block && block->empty()) junk_at_ = decoding_->junk_at();
+  if (block && block->empty()) junk_ = decoding_->junk();
   return block;
 }
 
@@ -194,20 +195,17 @@ std::size_t block_size(std::size_t wanted, std::size_t least = k_mib / 2) {
 
 class Plain final : public Decoding {
  public:
-  Plain(const Source& source, std::vector<Slice> first, const ReadAheadLimits& limits)
-      : blocks_(source, std::move(first), limits) {}
-  Status start() { return blocks_.start(); }
+  explicit Plain(std::unique_ptr<InputBlocks> blocks) : blocks_(std::move(blocks)) {}
 
   Result<Slice> next() override {
-    TRY_ASSIGN(Slice block, blocks_.next());
+    TRY_ASSIGN(Slice block, blocks_->next());
     position_ += block.size();
     return block;
   }
   [[nodiscard]] std::uint64_t position() const override { return position_; }
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return {}; }
 
  private:
-  SourceBlocks blocks_;
+  const std::unique_ptr<InputBlocks> blocks_;
   std::uint64_t position_ = 0;
 };
 
@@ -230,9 +228,9 @@ struct Shares {
 
 class Start {
  public:
-  Start(const Source& source, std::vector<Slice> first, Coding coding, const DecoderLimits& limits)
-      : source_(source),
-        first_(std::move(first)),
+  Start(DecoderInput input, Coding coding, const DecoderLimits& limits)
+      : input_(std::move(input)),
+        faults_(input_.path, input_.size, coding),
         coding_(coding),
         threads_(std::max(limits.threads, 1U)),
         gzip_chunk_(limits.gzip_chunk),
@@ -255,17 +253,21 @@ class Start {
   Result<std::unique_ptr<Decoding>> plain() {
     const std::size_t block = block_size(memory_ / 32);
     const std::size_t blocks = k_decoder_blocks_held + 5 + k_reads_in_flight;
-    auto decoding = std::make_unique<Plain>(source_, std::move(first_),
-                                            ReadAheadLimits{block, blocks, k_reads_in_flight});
-    TRY(decoding->start());
-    return std::unique_ptr<Decoding>(std::move(decoding));
+    TRY_ASSIGN(auto from, this->blocks({block, blocks, k_reads_in_flight}));
+    return std::unique_ptr<Decoding>(std::make_unique<Plain>(std::move(from)));
+  }
+
+  Result<std::unique_ptr<InputBlocks>> blocks(const ReadAheadLimits& limits) {
+    auto made = input_.blocks(std::move(input_.first), limits);
+    TRY(made->start());
+    return made;
   }
 
   Result<std::unique_ptr<DecodeStore>> store(std::size_t blocks) {
-    auto made = std::make_unique<DecodeStore>(source_, std::move(first_), coding_, shares_.ahead,
-                                              shares_.block_bytes, Shares::held() + blocks);
-    TRY(made->blocks.start());
-    return made;
+    const ReadAheadLimits& ahead = shares_.ahead;
+    TRY_ASSIGN(auto from, this->blocks(ahead));
+    return std::make_unique<DecodeStore>(faults_, std::move(from), ahead.block_bytes * ahead.blocks,
+                                         shares_.block_bytes, Shares::held() + blocks);
   }
 
   Result<std::unique_ptr<Decoding>> frames(std::unique_ptr<Codec> codec,
@@ -303,7 +305,7 @@ class Start {
   [[nodiscard]] bool may_be_in_chunks() const {
     const bool is_test = gzip_chunk_ > 0;
     if (!Inflater::can_begin_between() || gzip_threads(gzip_sizes()) < k_least_gzip_threads ||
-        source_.size() < 4 * gzip_sizes().chunk)
+        input_.size < 4 * gzip_sizes().chunk)
       return false;
     return !has_whole_members() && (is_test || grows_little());
   }
@@ -315,15 +317,14 @@ class Start {
 
   [[nodiscard]] CompressedInput first_input() const {
     return {0, [this, i = std::size_t{0}]() mutable {
-              return Result<Slice>(i < first_.size() ? first_[i++] : Slice());
+              return Result<Slice>(i < input_.first.size() ? input_.first[i++] : Slice());
             }};
   }
 
   // By a sample. ISA-L may have taken a little that it has not decoded yet.
   [[nodiscard]] bool grows_little() const {
     CompressedInput input = first_input();
-    const DecodeFaults faults(source_, coding_);
-    FrameReader reader(input, coding_, make_codec(coding_), faults);
+    FrameReader reader(input, coding_, make_codec(coding_), faults_);
     std::vector<std::byte> room(k_gzip_sample);
     std::size_t decoded = 0;
     const auto is_over = [&] {
@@ -351,8 +352,8 @@ class Start {
     return PartDecoding::start(std::make_unique<Bzip2Parts>(std::move(from)), threads, depth);
   }
 
-  const Source& source_;
-  std::vector<Slice> first_;
+  DecoderInput input_;
+  const DecodeFaults faults_;
   const Coding coding_;
   const unsigned threads_;
   const std::size_t gzip_chunk_;
@@ -362,9 +363,16 @@ class Start {
 
 }  // namespace
 
-Result<std::unique_ptr<Decoding>> start_decoding(const Source& source, std::vector<Slice> first,
-                                                 Coding coding, const DecoderLimits& limits) {
-  return Start(source, std::move(first), coding, limits).run();
+DecoderInput DecoderInput::of(const Source& source, std::vector<Slice> first) {
+  return {source.path(), source.size(), std::move(first),
+          [&source](std::vector<Slice> blocks, const ReadAheadLimits& limits) {
+            return std::make_unique<SourceBlocks>(source, std::move(blocks), limits);
+          }};
+}
+
+Result<std::unique_ptr<Decoding>> start_decoding(DecoderInput input, Coding coding,
+                                                 const DecoderLimits& limits) {
+  return Start(std::move(input), coding, limits).run();
 }
 
 }  // namespace nodestage

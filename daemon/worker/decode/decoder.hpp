@@ -20,6 +20,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -43,7 +44,7 @@ struct DecoderLimits {
 };
 
 // Several members, streams, or frames in one file are one stream, as in gzip(1) and similar
-// programs. Zero bytes after the last one are padding; other bytes there are ignored (junk_at).
+// programs. Zero bytes after the last one are padding; other bytes there are ignored (junk).
 //
 // Used by one thread. The destructor may run at any moment; it stops and joins the threads, and
 // waits only for a read that hangs in the kernel.
@@ -88,9 +89,8 @@ class Decoder {
 
   [[nodiscard]] Coding coding() const { return coding_; }
   [[nodiscard]] const std::string& path() const { return path_; }
-  // At the end: the position in the file of bytes after the compressed data which were ignored,
-  // perhaps with zeros before them.
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const { return junk_at_; }
+  // At the end.
+  [[nodiscard]] const std::optional<Junk>& junk() const { return junk_; }
 
   // The fault for a file that ends too early.
   [[nodiscard]] Error cut_off() const;
@@ -119,7 +119,7 @@ class Decoder {
   std::vector<std::byte> peeked_;
   std::unique_ptr<Decoding> decoding_;  // null before the first next()
   Status fault_;
-  std::optional<std::uint64_t> junk_at_;
+  std::optional<Junk> junk_;
 };
 
 // Chooses how a source is decoded, and how much memory each stage gets.
@@ -134,7 +134,7 @@ class PartDecoding final : public Decoding {
   Result<Slice> next() override;
   [[nodiscard]] std::uint64_t position() const override { return position_; }
   [[nodiscard]] unsigned threads() const override { return threads_; }
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return maker_->junk_at(); }
+  [[nodiscard]] std::optional<Junk> junk() const override { return maker_->junk(); }
 
  private:
   PartDecoding(std::unique_ptr<PartMaker> maker, unsigned threads, std::size_t depth)
@@ -159,9 +159,21 @@ class PartDecoding final : public Decoding {
   bool has_ended_ = false;
 };
 
-// `first`: the source's blocks up to its position(). The source is borrowed. A fault: no thread
-// could be started.
-Result<std::unique_ptr<Decoding>> start_decoding(const Source& source, std::vector<Slice> first,
-                                                 Coding coding, const DecoderLimits& limits);
+// A file, or a member of an archive.
+struct DecoderInput {
+  std::string path;          // for faults
+  std::uint64_t size;        // of the encoded bytes
+  std::vector<Slice> first;  // as far as it was read
+  // All of it, which begins with `first`; nothing is started yet.
+  std::function<std::unique_ptr<InputBlocks>(std::vector<Slice> first, const ReadAheadLimits&)>
+      blocks;
+
+  // `first`: the source's blocks up to its position(). The source is borrowed.
+  static DecoderInput of(const Source& source, std::vector<Slice> first);
+};
+
+// A fault: no thread could be started.
+Result<std::unique_ptr<Decoding>> start_decoding(DecoderInput input, Coding coding,
+                                                 const DecoderLimits& limits);
 
 }  // namespace nodestage

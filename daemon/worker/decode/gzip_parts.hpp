@@ -50,7 +50,7 @@ class GzipParts final : public PartMaker {
 
   // By the consumer.
   void settle(Part& part, OrderedParts& behind) override;
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return reader_.junk_at(); }
+  [[nodiscard]] std::optional<Junk> junk() const override { return reader_.junk(); }
   void go_on(GzipPart& part);
   [[nodiscard]] std::uint64_t tried() const { return tried_; }    // chunks
   [[nodiscard]] std::uint64_t joined() const { return joined_; }  // of them, those that counted

@@ -5,6 +5,11 @@
 #include "common/text/human.hpp"
 
 namespace nodestage {
+namespace {
+
+constexpr std::size_t k_junk_start = 512;
+
+}  // namespace
 
 // Uncompressed data have no checksum of their own.
 std::string DecodeFaults::how_to_test() const {
@@ -68,7 +73,9 @@ Result<bool> FrameReader::find_frame() {
     const auto magic = std::span(start).first(std::min(held, start.size()));
     input_.copy(0, magic);
     if (begins_frame(coding_, magic)) return true;
-    junk_at_ = input_.offset();
+    TRY_ASSIGN(const std::size_t more, input_.ensure(k_junk_start));
+    junk_ = Junk{input_.offset(), std::vector<std::byte>(std::min(more, k_junk_start))};
+    input_.copy(0, junk_->start);
   }
   place_ = Place::at_end;
   return false;

@@ -57,6 +57,12 @@ class DecodeFaults {
   Coding coding_;
 };
 
+// What follows the compressed data in a file and is ignored.
+struct Junk {
+  std::uint64_t at = 0;               // in the file, perhaps with zeros before it
+  std::vector<std::byte> start = {};  // 512 bytes of it, if there are so many
+};
+
 // Decoding: one way to turn a source's bytes into decoded blocks; the Decoder chooses which.
 // Used by one thread. The destructor joins its threads.
 class Decoding {
@@ -71,8 +77,8 @@ class Decoding {
   // The position in the file before which everything lies that was returned.
   [[nodiscard]] virtual std::uint64_t position() const = 0;
   [[nodiscard]] virtual unsigned threads() const { return 1; }
-  // At the end: as Decoder::junk_at().
-  [[nodiscard]] virtual std::optional<std::uint64_t> junk_at() const = 0;
+  // At the end.
+  [[nodiscard]] virtual std::optional<Junk> junk() const { return {}; }
 };
 
 // One thread. Everything but the codec is borrowed.
@@ -108,8 +114,8 @@ class FrameReader {
   [[nodiscard]] std::uint64_t frame_bytes() const { return frame_bytes_; }
   [[nodiscard]] bool is_at_end() const { return place_ == Place::at_end; }
 
-  // At the end: where what was ignored begins in the file.
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const { return junk_at_; }
+  // At the end.
+  [[nodiscard]] const std::optional<Junk>& junk() const { return junk_; }
 
  private:
   std::size_t step(std::span<std::byte> out);
@@ -126,7 +132,7 @@ class FrameReader {
   const DecodeFaults& faults_;
   enum class Place { between_frames, in_frame, at_end } place_ = Place::between_frames;
   Status fault_;
-  std::optional<std::uint64_t> junk_at_;
+  std::optional<Junk> junk_;
   std::uint64_t frame_bytes_ = 0;
 };
 
@@ -173,8 +179,8 @@ class PartMaker {
   // From any thread: a call that waits in make() returns stopped().
   virtual void stop() = 0;
 
-  // At the end: as Decoder::junk_at().
-  [[nodiscard]] virtual std::optional<std::uint64_t> junk_at() const = 0;
+  // At the end.
+  [[nodiscard]] virtual std::optional<Junk> junk() const = 0;
 };
 
 // Not movable. One thread calls next() and destroys this.
@@ -223,14 +229,15 @@ class OrderedParts {
 
 // The input and output of decoding a compressed file; the parts and their makers borrow it.
 struct DecodeStore {
-  DecodeStore(const Source& source, std::vector<Slice> first, Coding coding,
-              const ReadAheadLimits& ahead, std::size_t bytes, std::size_t count)
+  // `most_input`: bytes of `from` that are in memory at once.
+  DecodeStore(DecodeFaults texts, std::unique_ptr<InputBlocks> from, std::size_t most_input,
+              std::size_t bytes, std::size_t count)
       : block_bytes(bytes),
         block_count(count),
-        input_bytes(ahead.block_bytes * ahead.blocks),
-        faults(source, coding),
-        blocks(source, std::move(first), ahead),
-        input(0, [this] { return blocks.next(); }),
+        input_bytes(most_input),
+        faults(std::move(texts)),
+        blocks(std::move(from)),
+        input(0, [this] { return blocks->next(); }),
         pool(k_headroom + bytes, count) {}
   // Adds the part's next block to fill. False: stopped.
   bool add_block(Part& part) {
@@ -241,7 +248,7 @@ struct DecodeStore {
     return false;
   }
   void stop() {
-    blocks.stop();
+    blocks->stop();
     pool.stop();
   }
 
@@ -249,7 +256,7 @@ struct DecodeStore {
   const std::size_t block_count;
   const std::size_t input_bytes;  // of all the input's blocks together
   DecodeFaults faults;
-  SourceBlocks blocks;
+  std::unique_ptr<InputBlocks> blocks;
   CompressedInput input;
   BufferPool pool;
 };
@@ -280,7 +287,7 @@ class FrameParts final : public PartMaker {
 
   std::unique_ptr<Part> make() override;
   void stop() override { store_->stop(); }
-  [[nodiscard]] std::optional<std::uint64_t> junk_at() const override { return reader_.junk_at(); }
+  [[nodiscard]] std::optional<Junk> junk() const override { return reader_.junk(); }
 
  private:
   const std::unique_ptr<DecodeStore> store_;

@@ -147,8 +147,8 @@ Status CompressedPiece::build(const PieceContext& place) {
   begin_relay(source->position());
   if (Status written = write(to.get(), place.space); !written)
     return as_part(of_source(std::move(written.error())));
-  if (const auto at = decoder->junk_at()) {
-    TRY_ASSIGN(const bool is_junk, has_junk(*source, *at));
+  if (const auto& junk = decoder->junk()) {
+    TRY_ASSIGN(const bool is_junk, has_junk(*source, junk->at));
     if (is_junk) add_note("bytes after the end of the compressed data were ignored");
   }
   TRY(end_copy(file.from(), std::move(to), place.space));
@@ -188,9 +188,7 @@ Result<Piece> Piece::open(const std::string& path, const Unpacking& wanted, Mete
 
 Result<Piece> Piece::open(PieceForm form, Source source) {
   form.source = std::make_unique<Source>(std::move(source));
-  const PieceLimits& limits = form.limits;
-  auto found =
-      recognise(*form.source, form.wanted, {limits.threads, limits.memory - limits.memory / 3});
+  auto found = recognise(*form.source, form.wanted, form.decoder_limits());
   if (!found) return form.as_joined(std::move(found.error()));
   form.add_note(found->note);
   if (found->is_compressed_file)

@@ -211,9 +211,9 @@ Status ArchivePiece::open_entries() {
 void ArchivePiece::open_nested(std::optional<NestedRoom> room,
                                std::shared_ptr<const EntryFilter> filter) {
   if (wanted.nested == 0) return;
-  entries_ =
-      open_nested_entries(std::move(entries_), *source,
-                          {wanted.nested, wanted.eof, limits.rules, room, std::move(filter)});
+  entries_ = open_nested_entries(std::move(entries_), *source,
+                                 {wanted.nested, wanted.eof, limits.rules, room, std::move(filter),
+                                  room ? decoder_limits() : DecoderLimits{1}});
 }
 
 Result<std::unique_ptr<Entries>> ArchivePiece::entries_of_container() {
@@ -330,8 +330,8 @@ Status ArchivePiece::build(const PieceContext& place) {
 Status ArchivePiece::look_behind() {
   add_note(entries_->note());
   bool is_junk = entries_->contents() != nullptr && entries_->contents()->has_junk();
-  if (const auto at = decoder_->junk_at()) {
-    TRY_ASSIGN(is_junk, has_junk(*source, *at));
+  if (const auto& junk = decoder_->junk()) {
+    TRY_ASSIGN(is_junk, has_junk(*source, junk->at));
   }
   if (is_junk) add_note(k_junk_note);
   return {};

@@ -97,6 +97,11 @@ struct PieceForm {
   Fd directory = Fd();  // the source directory, once it was opened
 
   [[nodiscard]] bool is_joined() const { return !wanted.parts.empty(); }
+  // With nested, two decoders share the memory.
+  [[nodiscard]] DecoderLimits decoder_limits() const {
+    const std::size_t memory = limits.memory - limits.memory / 3;
+    return {limits.threads, wanted.nested > 0 ? memory / 2 : memory};
+  }
   void add_note(const std::string& text);
   // Adds the note that so many were left out, if there are any.
   void add_skipped(std::uint64_t count, const Skipped& what);

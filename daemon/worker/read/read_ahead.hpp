@@ -78,19 +78,31 @@ class ReadAhead {
   ThreadGroup threads_;
 };
 
+// InputBlocks: where what is decoded comes from, in blocks.
+class InputBlocks {
+ public:
+  InputBlocks() = default;
+  InputBlocks(const InputBlocks&) = delete;
+  InputBlocks& operator=(const InputBlocks&) = delete;
+  virtual ~InputBlocks() = default;
+
+  // As ReadAhead's. One thread at a time calls start() and next().
+  virtual Status start() = 0;
+  virtual Result<Slice> next() = 0;
+  virtual void stop() = 0;
+};
+
 // SourceBlocks: a whole source file in blocks: first those that were read to recognize it, then
 // what a ReadAhead fetches.
-class SourceBlocks {
+class SourceBlocks final : public InputBlocks {
  public:
   // `first` has the source's first blocks, up to its position(). The source is borrowed.
   SourceBlocks(const Source& source, std::vector<Slice> first, const ReadAheadLimits& limits);
 
-  // Call it before the first next(). Starts nothing if the source ends where `first` does.
-  Status start();
-
-  // Both do as ReadAhead's.
-  Result<Slice> next();
-  void stop() { ahead_.stop(); }
+  // Starts nothing if the source ends where `first` does.
+  Status start() override;
+  Result<Slice> next() override;
+  void stop() override { ahead_.stop(); }
 
  private:
   std::deque<Slice> first_;
