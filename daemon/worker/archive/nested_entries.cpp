@@ -1,16 +1,11 @@
 #include "daemon/worker/archive/nested_entries.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <functional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
@@ -19,7 +14,6 @@
 #include "daemon/worker/archive/nested_member.hpp"
 #include "daemon/worker/decode/codec.hpp"
 #include "daemon/worker/decode/decoder.hpp"
-#include "daemon/worker/tree/file_data.hpp"
 
 namespace nodestage {
 namespace {
@@ -59,12 +53,6 @@ std::string without_commands(std::string advice, const std::string& member) {
   return advice;
 }
 
-// Where a member that has to seek is copied to.
-struct MemberFile {
-  Fd fd;
-  std::uint64_t most = 0;  // bytes of disk that were taken for it
-};
-
 // An inner archive.
 struct Level {
   std::string member;  // its name, with those of the archives around it
@@ -86,7 +74,7 @@ class NestedEntries final : public Entries {
         bounds_(source.size(), rules.rules),
         rules_(rules),
         outer_(std::move(outer)) {
-    files_.resize(rules.levels);
+    copies_.resize(rules.levels);
     pools_.resize(rules.levels);
   }
   NestedEntries(const NestedEntries&) = delete;
@@ -120,11 +108,9 @@ class NestedEntries final : public Entries {
   Result<bool> open_file(Level& level, Container container, bool may_be_checkpoint);
   [[nodiscard]] bool is_for_threads(const Level& level) const;
   static bool come_as_copied(Level& level);
-  [[nodiscard]] Result<Fd> make_file() const;
-  Status copy_member(MemberBytes& bytes, MemberFile& file);
   Status close();
   Status check_empty(const Level& level) const;
-  Status empty_file();
+  Status empty_copy();
   [[nodiscard]] bool has_zip_below() const;
   [[nodiscard]] bool is_of_outer(const Error& error) const;
   [[nodiscard]] Error named(Error error, std::size_t depth) const;
@@ -138,7 +124,7 @@ class NestedEntries final : public Entries {
   Meter uncounted_{unlimited_, meter_.stop()};  // copies of members are no source
 
   const std::unique_ptr<Entries> outer_;
-  std::vector<MemberFile> files_;                   // of each level
+  std::vector<MemberCopy> copies_;                  // of each level
   std::vector<std::unique_ptr<BufferPool>> pools_;  // likewise
   std::vector<Level> levels_;                       // that are open
   std::unique_ptr<MemberBytes> member_;             // the current entry, if it was looked at
@@ -157,7 +143,7 @@ class NestedEntries final : public Entries {
 };
 
 Result<Entry*> NestedEntries::next() {
-  if (std::exchange(member_, nullptr) != nullptr) TRY(empty_file());
+  if (std::exchange(member_, nullptr) != nullptr) TRY(empty_copy());
   is_at_directory_ = false;
   for (;;) {
     TRY(meter_.check());
@@ -340,10 +326,8 @@ Result<bool> NestedEntries::open_file(Level& level, Container container, bool ma
   if (!level.is_wanted) return container != Container::none;
   if (!rules_.room) return false;
   level.bytes->keep_no_more();
-  MemberFile& file = files_[levels_.size()];
-  TRY(copy_member(*level.bytes, file));
-  Fd fd(::fcntl(file.fd.get(), F_DUPFD_CLOEXEC, 0));
-  if (!fd) return rules_.room->space.explain(last_part(level.member), errno);
+  const auto within = [this](std::uint64_t more) { return bounds_.check_ratio(copied_ += more); };
+  TRY_ASSIGN(Fd fd, copies_[levels_.size()].take(*level.bytes, *rules_.room, within));
   TRY_ASSIGN(Source source, Source::of_file(std::move(fd), level.member, uncounted_));
   level.file = std::make_unique<Source>(std::move(source));
   if (container == Container::none) {
@@ -388,40 +372,6 @@ bool NestedEntries::has_zip_below() const {
                      [](const Level& level) { return level.entries->contents() != nullptr; });
 }
 
-// Without a name: if a worker is killed, nothing is left behind.
-Result<Fd> NestedEntries::make_file() const {
-  constexpr const char* k_name = ".nodestage-nested.tmp";
-  const NestedRoom& room = *rules_.room;
-  TRY(room.space.take({0, 1}));
-  room.space.wrote({0, 1});
-  if (auto fd = open_at(room.dir_fd, ".", O_TMPFILE | O_RDWR, 0600)) return fd;
-  auto fd = open_at(room.dir_fd, k_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!fd) return room.space.explain(k_name, fd.error().code);
-  if (::unlinkat(room.dir_fd, k_name, 0) != 0) return room.space.explain(k_name, errno);
-  return fd;
-}
-
-Status NestedEntries::copy_member(MemberBytes& bytes, MemberFile& file) {
-  Space& space = rules_.room->space;
-  if (!file.fd) {
-    TRY_ASSIGN(file.fd, make_file());
-  }
-  if (::ftruncate(file.fd.get(), 0) != 0) return space.explain("a member's copy", errno);
-  for (std::uint64_t at = 0;;) {
-    TRY_ASSIGN(const Slice slice, bytes.next());
-    if (slice.empty()) return {};
-    copied_ += slice.size();
-    TRY(bounds_.check_ratio(copied_));
-    const std::uint64_t most = std::max(file.most, in_blocks(at + slice.size()));
-    const Amount more{most - std::exchange(file.most, most), 0};
-    TRY(space.take(more));
-    if (const auto written = write_at(file.fd.get(), at, slice.bytes()); !written)
-      return space.explain("a member's copy", written.error().code);
-    space.wrote(more);
-    at += slice.size();
-  }
-}
-
 // The level is at its end. The member's own end may have a checksum in the outer archive.
 Status NestedEntries::close() {
   Level level = std::move(levels_.back());
@@ -441,7 +391,7 @@ Status NestedEntries::close() {
   level.entries.reset();
   level.decoder.reset();
   level.file.reset();
-  TRY(empty_file());
+  TRY(empty_copy());
   return level.bytes->drain();
 }
 
@@ -451,15 +401,10 @@ Status NestedEntries::check_empty(const Level& level) const {
   return of_member(fault(0, "empty: it begins with zeros", k_of_an_empty_one), level.member);
 }
 
-// The file of the level above the open ones, in which nothing is left to read.
-Status NestedEntries::empty_file() {
-  if (levels_.size() == files_.size()) return {};
-  MemberFile& file = files_[levels_.size()];
-  if (file.most == 0) return {};
-  Space& space = rules_.room->space;
-  if (::ftruncate(file.fd.get(), 0) != 0) return space.explain("a member's copy", errno);
-  space.removed(std::exchange(file.most, 0));
-  return {};
+// That of the level above the open ones, in which nothing is left to read.
+Status NestedEntries::empty_copy() {
+  if (levels_.size() == copies_.size() || !rules_.room) return {};
+  return copies_[levels_.size()].empty(rules_.room->space);
 }
 
 std::string NestedEntries::note() const {

@@ -20,17 +20,11 @@
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
-#include "daemon/worker/budget/space.hpp"
+#include "daemon/worker/archive/nested_member.hpp"
 #include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/read/source.hpp"
 
 namespace nodestage {
-
-// Where the copies go. Borrowed.
-struct NestedRoom {
-  int dir_fd;
-  Space& space;
-};
 
 struct NestedRules {
   unsigned levels = 1;

@@ -1,10 +1,14 @@
 #include "daemon/worker/archive/nested_member.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/task_crew.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 
 namespace nodestage {
 namespace {
@@ -178,6 +182,53 @@ Result<std::unique_ptr<Decoding>> start_member_decoding(MemberBytes& bytes,
     return Status();
   }));
   return started;
+}
+
+namespace {
+
+constexpr const char* k_copy = "a member's copy";
+
+Result<Fd> make_unnamed(const NestedRoom& room) {
+  constexpr const char* k_name = ".nodestage-nested.tmp";
+  TRY(room.space.take({0, 1}));
+  room.space.wrote({0, 1});
+  if (auto fd = open_at(room.dir_fd, ".", O_TMPFILE | O_RDWR, 0600)) return fd;
+  auto fd = open_at(room.dir_fd, k_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!fd) return room.space.explain(k_name, fd.error().code);
+  if (::unlinkat(room.dir_fd, k_name, 0) != 0) return room.space.explain(k_name, errno);
+  return fd;
+}
+
+}  // namespace
+
+Result<Fd> MemberCopy::take(MemberBytes& bytes, const NestedRoom& room,
+                            const std::function<Status(std::uint64_t)>& within) {
+  Space& space = room.space;
+  if (!fd_) {
+    TRY_ASSIGN(fd_, make_unnamed(room));
+  }
+  if (::ftruncate(fd_.get(), 0) != 0) return space.explain(k_copy, errno);
+  for (std::uint64_t at = 0;;) {
+    TRY_ASSIGN(const Slice slice, bytes.next());
+    if (slice.empty()) break;
+    TRY(within(slice.size()));
+    const std::uint64_t most = std::max(most_, in_blocks(at + slice.size()));
+    const Amount more{most - std::exchange(most_, most), 0};
+    TRY(space.take(more));
+    if (const auto written = write_at(fd_.get(), at, slice.bytes()); !written)
+      return space.explain(k_copy, written.error().code);
+    space.wrote(more);
+    at += slice.size();
+  }
+  Fd again(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
+  return again ? Result<Fd>(std::move(again)) : space.explain(k_copy, errno);
+}
+
+Status MemberCopy::empty(Space& space) {
+  if (most_ == 0) return {};
+  if (::ftruncate(fd_.get(), 0) != 0) return space.explain(k_copy, errno);
+  space.removed(std::exchange(most_, 0));
+  return {};
 }
 
 }  // namespace nodestage

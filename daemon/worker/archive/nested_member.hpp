@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/os/file.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
+#include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/decode/ordered_parts.hpp"
 
@@ -104,5 +106,27 @@ class CompressedMember final : public Decoding {
 Result<std::unique_ptr<Decoding>> start_member_decoding(MemberBytes& bytes,
                                                         const Decoder::Stream& about,
                                                         const DecoderLimits& limits);
+
+// Where the copies of members go. Borrowed.
+struct NestedRoom {
+  int dir_fd;
+  Space& space;
+};
+
+// The copy of a member that has to seek, in a file without a name: if a worker is killed, nothing
+// is left behind. One member after another uses it.
+class MemberCopy {
+ public:
+  // Copies the member. `within` is asked before so many bytes more are written. Returns another
+  // descriptor of the file.
+  Result<Fd> take(MemberBytes& bytes, const NestedRoom& room,
+                  const std::function<Status(std::uint64_t)>& within);
+  // Gives its room back, when nothing is left to read.
+  Status empty(Space& space);
+
+ private:
+  Fd fd_;
+  std::uint64_t most_ = 0;  // bytes of disk that were taken for it
+};
 
 }  // namespace nodestage
