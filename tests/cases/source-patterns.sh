@@ -1,14 +1,14 @@
 # A source was the same for all tasks of an array and all nodes of a job: it has patterns, as a target has.
 mkdir s
-for i in 0 1 2; do echo "$i" >"s/part-000$i.txt"; done
+for i in {0..19}; do echo "$i" >"s/part-$(printf %04d "$i").txt"; done
 echo named >s/mine-alice.txt
-job --array=0-2 --stage-dataset='s/part-%4a.txt:part' --stage-dataset='s/mine-%u.txt:x' \
+job --array=0-19 --stage-dataset='s/part-%4a.txt:part' --stage-dataset='s/mine-%u.txt:x' \
     --stage-dataset='s/part-%04a.txt:kept/part,shared,name=KEPT' --stage-out=mine:got/%a <<'SCRIPT'
 #!/bin/bash
 cmp $SLURM_TMPDIR/part $NODESTAGE_DATASET_KEPT && cat $SLURM_TMPDIR/part $SLURM_TMPDIR/x >$SLURM_TMPDIR/mine
 SCRIPT
 [ "$state" = COMPLETED ]
-for i in 0 1 2; do holds "got/$i" "$i"$'\n'named; done
+for i in {0..19}; do holds "got/$i" "$i"$'\n'named; done
 # Each node has its own, and all of them are there before the job goes on. What was staged is no result.
 job -N2 --stage-dataset='s/part-%4n.txt:part' --stage-dataset='s/part-%4n.txt,name=OWN' --stage-dataset='s/none-%a:none,optional' \
     --stage-out=mine:nodes/%n --stage-out='*:all/%n' <<'SCRIPT'
@@ -43,8 +43,8 @@ says --stage-dataset='s/part-%4a.txt:part' -- true
 has "$said" 'is no array' SLURM_ARRAY_TASK_ID=1
 echo longer >s/part-0002.txt
 has "$(nodestage plan --array=0-2 --stage-dataset='s/part-%4a.txt')" '3 sources, 11 B in all' 'largest' s/part-0002.txt
-text=$(nodestage plan --array=0-4%2 --stage-dataset='s/part-%4a.txt' || true)
-has "$text" '2 sources of 5 do not exist' s/part-0003.txt 'and others'
+text=$(nodestage plan --array=0-21%2 --stage-dataset='s/part-%4a.txt' || true)
+has "$text" '2 sources of 22 do not exist' s/part-0020.txt 'and others'
 has "$(nodestage plan --stage-dataset='s/part-%4a.txt' || true)" 'is no array'
 # What only the job knows is no fault, and the rest is planned.
 text=$(nodestage plan --array=0-2 --stage-dataset='s/%j.txt:j' --stage-dataset='s/part-%4a.txt:p,shared')
