@@ -365,8 +365,8 @@ class Start {
 
 DecoderInput DecoderInput::of(const Source& source, std::vector<Slice> first) {
   return {source.path(), source.size(), std::move(first),
-          [&source](std::vector<Slice> blocks, const ReadAheadLimits& limits) {
-            return std::make_unique<SourceBlocks>(source, std::move(blocks), limits);
+          [&source](std::vector<Slice> read, const ReadAheadLimits& limits) {
+            return std::make_unique<SourceBlocks>(source, std::move(read), limits);
           }};
 }
 
