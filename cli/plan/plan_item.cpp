@@ -365,7 +365,7 @@ PlanItem plan_venv(const VenvItem& item, unsigned threads) {
   plan.destination = item.destination;
   plan.is_shared = item.shared;
   if (item.shared) measure_walk({}, item.source, threads, plan);
-  const Status looked = look_at({item.source}, Unpacking::of_venv(), threads, plan);
+  const Status looked = look_at({item.source}, Unpacking::of_venv(item.source), threads, plan);
   if (!looked) plan.fault = looked.error().text();
   if (plan.what == "directory") {
     plan.what = "virtual environment";
