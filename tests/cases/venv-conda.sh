@@ -29,6 +29,8 @@ text=$(R --stage-venv="$prefix" -- sh -c 'echo "$(pure) $CONDA_PREFIX"; sbatch -
 has "$text" "/env /"
 holds inner none
 md5sum --quiet -c before
+nodestage plan --stage-venv="$prefix" >plan
+has "$(<plan)" 'conda environment'
 # Packages without room for a longer path: the file is named with both.
 short=$(mktemp -d /tmp/XXX)
 python3 /project/conda.py "$short" cache "${#short}"

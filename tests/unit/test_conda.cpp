@@ -43,8 +43,7 @@ struct CondaRun : ShareRun<VenvRun> {
 };
 
 constexpr const char* k_activation_note =
-    "what its packages and you have set for its activation takes effect with: source "
-    "$NODESTAGE_VENV/bin/activate";
+    "for the environment's activation scripts and variables: source $NODESTAGE_VENV/bin/activate";
 
 }  // namespace
 

@@ -26,8 +26,7 @@ constexpr const char* k_left_out =
     "envs and pkgs of this conda installation are left out: name an environment in envs to stage "
     "that";
 constexpr const char* k_activation =
-    "what its packages and you have set for its activation takes effect with: source "
-    "$NODESTAGE_VENV/bin/activate";
+    "for the environment's activation scripts and variables: source $NODESTAGE_VENV/bin/activate";
 constexpr const char* k_list = "sources";
 constexpr int k_max_depth = 16;  // "home/alice/envs/x" in an archive
 constexpr const char* k_noexec =
