@@ -41,12 +41,19 @@ bool ends_path(std::string_view text, std::size_t at) {
   return !is_of_a_name(text[at]);
 }
 
+// Returns false for the end of a longer path: "/mnt/p/env", "../p/env".
+bool begins_prefix(std::string_view text, std::size_t at) {
+  std::size_t name = at;
+  while (name > 0 && (is_of_a_name(text[name - 1]) || text[name - 1] == '.')) --name;
+  return name == at || (text[at - 1] != '.' && (name == 0 || text[name - 1] != '/'));
+}
+
 bool ends_prefix(std::string_view text, std::size_t at) {
   return at >= text.size() || !(is_letter_or_digit(text[at]) || text[at] == '_' || text[at] == '-');
 }
 
 bool is_whole(std::string_view text, std::size_t begin, std::size_t end, VenvMove::Match match) {
-  return match == VenvMove::Match::prefix ? ends_prefix(text, end)
+  return match == VenvMove::Match::prefix ? begins_prefix(text, begin) && ends_prefix(text, end)
                                           : begins_here(text, begin) && ends_path(text, end);
 }
 

@@ -23,9 +23,9 @@ namespace nodestage {
 // at the end.
 class VenvMove {
  public:
-  // What is a path in a text: one of its own, or what conda replaces in the files that it lists:
-  // also behind other bytes ("-isystem/p/env"), and before any but those that continue a file's
-  // name.
+  // What is a path in a text: one of its own; or what conda replaces in the files that it lists,
+  // also behind a word ("-isystem/p/env"), unless that is part of a longer path or the name goes
+  // on.
   enum class Match { path, prefix };
   VenvMove(std::vector<std::string> from, std::string to, Match match = Match::path);
 
