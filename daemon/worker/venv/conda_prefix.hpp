@@ -9,6 +9,8 @@
 //   etc/conda/activate.d       NAME.sh, which `conda activate` sources in the order of their names
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <map>
 #include <string>
@@ -30,6 +32,25 @@ using PrefixFiles = std::map<std::string, PrefixFile>;
 // Reads the records of the environment in dir_fd. The paths are as they are there: do not open one
 // but beneath the environment. `source` is for messages. A fault names a damaged record.
 Result<PrefixFiles> prefix_files(int dir_fd, const std::string& source, const Meter& meter);
+
+// A file's content, mapped. One that another process makes shorter meanwhile ends this process.
+class MappedFile {
+ public:
+  // A size of 0 cannot be mapped.
+  MappedFile(int fd, std::size_t size)
+      : size_(size), data_(::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0)) {}
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile() {
+    if (data_ != MAP_FAILED) ::munmap(data_, size_);
+  }
+  [[nodiscard]] bool is_mapped() const { return data_ != MAP_FAILED; }
+  [[nodiscard]] std::string_view data() const { return {static_cast<const char*>(data_), size_}; }
+
+ private:
+  std::size_t size_;
+  void* data_;
+};
 
 // Returns a fault if a file in dir_fd has no room for the path to which it will be moved.
 Status check_room(int dir_fd, const PrefixFiles& files, const VenvMove& move);

@@ -3,7 +3,6 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -152,24 +151,6 @@ std::optional<std::string> joined(std::string_view directory, std::string_view p
   for (const auto name : names) result.append(result.empty() ? "" : "/").append(name);
   return result;
 }
-
-// A file's content, mapped. One that another process makes shorter meanwhile ends this process.
-class MappedFile {
- public:
-  MappedFile(int fd, std::size_t size)
-      : size_(size), data_(::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0)) {}
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  ~MappedFile() {
-    if (data_ != MAP_FAILED) ::munmap(data_, size_);
-  }
-  [[nodiscard]] bool is_mapped() const { return data_ != MAP_FAILED; }
-  [[nodiscard]] std::string_view data() const { return {static_cast<const char*>(data_), size_}; }
-
- private:
-  std::size_t size_;
-  void* data_;
-};
 
 Error not_changed(const std::string& path, int code) {
   return fault(code,
