@@ -130,10 +130,11 @@ Result<bool> write_activation(int dir_fd, const std::string& path) {
   for (const auto& name : names_with(dir_fd, "etc/conda/activate.d", ".sh"))
     special += ". " + shell_word(path + "/etc/conda/activate.d/" + name) + "\n";
   const std::string word = shell_word(path);
-  const std::string text = "# Made by nodestage. Activates this environment in a shell: source " +
-                           word + "/bin/activate\nexport CONDA_PREFIX=" + word +
-                           " CONDA_DEFAULT_ENV=" + word + " VIRTUAL_ENV=" + word +
-                           "\nexport PATH=" + word + "/bin:\"$PATH\"\nunset PYTHONHOME\n" + special;
+  const std::string text =
+      "# Made by nodestage. Activates this environment in a shell that sources it.\n"
+      "export CONDA_PREFIX=" +
+      word + " CONDA_DEFAULT_ENV=" + word + " VIRTUAL_ENV=" + word + "\nexport PATH=" + word +
+      "/bin:\"$PATH\"\nunset PYTHONHOME\n" + special;
   const auto bin = open_directory_at(dir_fd, "bin");
   if (!bin || has_entry(bin->get(), "activate")) return !special.empty();
   const WritableDirectory writable(bin->get());

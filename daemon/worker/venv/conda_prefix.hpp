@@ -33,6 +33,11 @@ using PrefixFiles = std::map<std::string, PrefixFile>;
 // but beneath the environment. `source` is for messages. A fault names a damaged record.
 Result<PrefixFiles> prefix_files(int dir_fd, const std::string& source, const Meter& meter);
 
+// Returns a fault if a file in dir_fd has no room for the path to which it will be moved.
+Status check_room(int dir_fd, const PrefixFiles& files, const VenvMove& move);
+// The fault for such a file, whose content is `data`.
+Error no_room(const std::string& path, std::string_view data, const VenvMove& move);
+
 // A file's content, mapped. One that another process makes shorter meanwhile ends this process.
 class MappedFile {
  public:
@@ -51,11 +56,6 @@ class MappedFile {
   std::size_t size_;
   void* data_;
 };
-
-// Returns a fault if a file in dir_fd has no room for the path to which it will be moved.
-Status check_room(int dir_fd, const PrefixFiles& files, const VenvMove& move);
-// The fault for such a file, whose content is `data`.
-Error no_room(const std::string& path, std::string_view data, const VenvMove& move);
 
 // Writes bin/activate, unless there is one, for an environment whose path will be `path`. Returns
 // whether it does what the variables of a job cannot do.
