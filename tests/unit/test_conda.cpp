@@ -66,7 +66,6 @@ TEST_CASE("conda: what is staged is what conda installs at that path") {
     run.add_venv("env.tgz");
   }
   SUBCASE("without the right to write") { run.prepare("chmod -R a-w old"); }
-  SUBCASE("where no program may be run") { run.order.venv.build = VenvBuild::off; }
   run.check_like_conda(run.job() + "/" + run.request.venv->destination);
   CHECK(run.note() == k_activation_note);
 }
@@ -108,6 +107,26 @@ echo '{"url": "file:///srv/outer", "dir_info": {"editable": true}}' >$site/outer
   CHECK(run.note().starts_with("outer is still read from /srv/outer"));
   CHECK(has(run.output("tr '\\0' '\\n' <$(echo env/lib/python*/site-packages/outer.bin)"),
             run.data() + "/old/lib"));
+}
+
+TEST_CASE("conda: its own python compiles what has changed, but not where no program may be run") {
+  CondaRun run;
+  run.prepare("sed -i '2i touch \"$0.ran\"' old/bin/python3*");
+  SUBCASE("it may") { run.order.venv.build = VenvBuild::wheels_only; }
+  SUBCASE("it may not") { run.order.venv.build = VenvBuild::off; }
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  const bool may = run.order.venv.build != VenvBuild::off;
+  CHECK(run.in_job("test -e env/bin/python.ran") == may);
+  CHECK(run.output("env/bin/pure") == run.job() + "/env\n");
+}
+
+TEST_CASE("conda: a listed text is rewritten whatever its size is") {
+  CondaRun run;
+  run.prepare(
+      "(head -c 9000000 /dev/zero | tr '\\0' '#'; echo; echo \"$PWD/old\") "
+      ">>old/lib/pkgconfig/base.pc");
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.output("tail -n 1 env/lib/pkgconfig/base.pc") == run.job() + "/env\n");
 }
 
 TEST_CASE("conda: of an installation, its cache and other environments stay") {
