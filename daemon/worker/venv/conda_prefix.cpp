@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
@@ -20,14 +23,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t k_max_record = 32 * 1024 * 1024;
 constexpr std::size_t k_max_looked_at = 256 * 1024 * 1024;
-constexpr int k_max_json_depth = 16;
 constexpr const char* k_unset = "***unset***";  // the value of a variable that conda unsets
-
-// What is nested more deeply than any record is left out. Throws the library's exceptions.
-Json parsed_record(const std::string& text) {
-  return Json::parse(
-      text, [](int depth, Json::parse_event_t, Json&) { return depth < k_max_json_depth; });
-}
 
 // Throws the library's exceptions for what no record contains.
 void add_files(const Json& record, PrefixFiles& files) {
@@ -56,7 +52,7 @@ std::vector<std::string> names_with(int dir_fd, const std::string& directory,
 std::string lines_of_variables(const std::string& text, std::string_view member) {
   std::string lines;
   try {
-    const Json json = parsed_record(text);
+    const Json json = Json::parse(text);
     for (const auto& [name, value] : (member.empty() ? json : json.at(member)).items()) {
       if (!is_variable_name(name) || !value.is_string()) continue;
       const std::string& set = value.get_ref<const std::string&>();
@@ -86,7 +82,7 @@ Result<PrefixFiles> prefix_files(int dir_fd, const std::string& source, const Me
     TRY(meter.check());
     const std::string path = std::string(k_directory) + "/" + name;
     try {
-      add_files(parsed_record(text_in(dir_fd, path, k_max_record)), files);
+      add_files(Json::parse(text_in(dir_fd, path, k_max_record)), files);
     } catch (const Json::exception&) {  // thrown by the library
       return fault(EINVAL,
                    shown(source) + "/" + shown(path) +
