@@ -31,10 +31,10 @@ namespace nodestage {
 // damaged.
 std::string elf_search_path(int fd);
 
-// Makes a directory writable to its owner, which writing needs.
+// Makes a directory writable to its owner, which writing needs, while this object is there.
 class WritableDirectory {
  public:
-  explicit WritableDirectory(int fd);
+  explicit WritableDirectory(int fd);  // borrowed, O_PATH is enough
   WritableDirectory(const WritableDirectory&) = delete;
   WritableDirectory& operator=(const WritableDirectory&) = delete;
   ~WritableDirectory();
@@ -49,10 +49,10 @@ class VenvRelocation {
  public:
   enum class Strings { keep, move };
   struct Options {
+    PrefixFiles prefixes = {};        // of a conda environment
     EnvPython env = EnvPython::keep;  // scripts in bin with `/usr/bin/env python`
     Strings strings = Strings::keep;  // in binaries
     std::string origin;               // the path from which links with ".." start; "" if not known
-    PrefixFiles prefixes = {};        // of a conda environment
   };
 
   // Borrows everything; dir_fd (O_PATH is enough) is the environment's directory.
