@@ -114,7 +114,8 @@ std::string long_variable(spank_t spank, std::string_view name) {
 
 void leave_venv(spank_t spank, const std::string& venv) {
   if (venv.empty()) return;
-  if (long_variable(spank, "VIRTUAL_ENV") == venv) spank_unsetenv(spank, "VIRTUAL_ENV");
+  for (const char* name : k_active_variables)
+    if (long_variable(spank, name) == venv) spank_unsetenv(spank, name);
   const std::string path = long_variable(spank, "PATH");
   if (!path.empty()) spank_setenv(spank, "PATH", path_without(path, venv + "/bin").c_str(), 1);
 }

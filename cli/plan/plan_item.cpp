@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/plan/plan.hpp"
+#include "common/os/file.hpp"
 #include "common/request/request_warnings.hpp"
 #include "common/request/source_names.hpp"
 #include "common/text/archive_names.hpp"
@@ -365,10 +366,11 @@ PlanItem plan_venv(const VenvItem& item, unsigned threads) {
   plan.destination = item.destination;
   plan.is_shared = item.shared;
   if (item.shared) measure_walk({}, item.source, threads, plan);
-  const Status looked = look_at({item.source}, Unpacking::of_venv(), threads, plan);
+  const Status looked = look_at({item.source}, Unpacking::of_venv(item.source), threads, plan);
   if (!looked) plan.fault = looked.error().text();
   if (plan.what == "directory") {
-    plan.what = "virtual environment";
+    const bool is_conda = has_entry(AT_FDCWD, item.source + "/conda-meta");
+    plan.what = is_conda ? "conda environment" : "virtual environment";
     plan.advice.assign(
         1, "each node reads every file of it: an archive of it is faster; nodestage pack " +
                shell_word(item.source) + " -o " + shell_word(item.source + ".tar.zst"));

@@ -107,8 +107,10 @@ constexpr const char* k_bind_lists[] = {"APPTAINER_BINDPATH", "SINGULARITY_BINDP
 void leave_venv() {
   const char* venv = std::getenv("NODESTAGE_VENV");
   if (venv == nullptr || *venv == '\0') return;
-  const char* active = std::getenv("VIRTUAL_ENV");
-  if (active != nullptr && std::string_view(active) == venv) ::unsetenv("VIRTUAL_ENV");
+  for (const char* name : k_active_variables) {
+    const char* active = std::getenv(name);
+    if (active != nullptr && std::string_view(active) == venv) ::unsetenv(name);
+  }
   if (const char* path = std::getenv("PATH"); path != nullptr) {
     ::setenv("PATH", path_without(path, std::string(venv) + "/bin").c_str(), 1);
   }
@@ -187,9 +189,13 @@ std::string venv_in(const std::vector<std::string>& environment) {
 
 std::vector<VariableChange> activation_of(const std::string& venv, std::string_view path) {
   if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
-  return {{"PATH", path_with_first(path, venv + "/bin")},
-          {"VIRTUAL_ENV", venv},
-          {"PYTHONHOME", std::nullopt}};
+  std::vector<VariableChange> changes = {{"PATH", path_with_first(path, venv + "/bin")}};
+  const bool is_conda = ::access((venv + "/conda-meta").c_str(), F_OK) == 0;
+  for (const char* name : k_active_variables) {
+    if (is_conda || std::string_view(name) == "VIRTUAL_ENV") changes.push_back({name, venv});
+  }
+  changes.push_back({"PYTHONHOME", std::nullopt});
+  return changes;
 }
 
 std::vector<VariableChange> cache_binding_of(const std::vector<std::string>& environment,

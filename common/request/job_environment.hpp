@@ -41,7 +41,7 @@ inline constexpr const char* k_observer_variable = "NODESTAGE_OBSERVER";
 
 // If this process belongs to a staged job, removes these variables from its environment, since what
 // they name does not exist on another job's nodes. Also removes the staged virtual environment from
-// PATH, VIRTUAL_ENV if it names that one, and the cache from the lists of bind paths. Not
+// PATH, each of k_active_variables that names it, and the cache from the lists of bind paths. Not
 // thread-safe, as environ is not.
 void leave_staged_job();
 
@@ -61,8 +61,12 @@ void change_environment(const std::vector<VariableChange>& changes);
 // Returns the path of the staged environment, from staging's NAME=VALUE list; "": none.
 std::string venv_in(const std::vector<std::string>& environment);
 
-// Returns the changes that the script `activate` of a virtual environment would make; `path` is the
-// current PATH.
+// The variables that name the active environment: the first one any, the others one of conda.
+inline constexpr const char* k_active_variables[] = {"VIRTUAL_ENV", "CONDA_PREFIX",
+                                                     "CONDA_DEFAULT_ENV"};
+
+// Returns the changes that the script `activate` of the environment would make, but for what
+// conda's packages have for it; `path` is the current PATH.
 std::vector<VariableChange> activation_of(const std::string& venv, std::string_view path);
 
 // The value of a variable of a task, or "".
@@ -90,7 +94,7 @@ enum class SubmitFor { allocation, step };
 //     _SLURM_SPANK_OPTION_... would reach the new job's tasks)
 //   - the request in the job-control environment
 //   - what staging set for the outer job's tasks (SLURM_TMPDIR, NODESTAGE_..., the virtual
-//     environment's part of PATH, and VIRTUAL_ENV if it names that one)
+//     environment's part of PATH, and each of k_active_variables that names it)
 // For a step, removes only what would fire the callbacks of --stage-dataset and --stage-out: the
 // rest belongs to the step's job. The step also needs the request: without PrologFlags=Alloc, a
 // node's prolog gets it from the step. Not thread-safe, as environ is not.

@@ -55,6 +55,7 @@ for packages in "$directory"/lib/python3*/site-packages; do
 done
 PYTHON
     on ctl sh -c 'cat >/project/make_wheels.py' <"$BATS_TEST_DIRNAME/lib/make_wheels.py"
+    on ctl sh -c 'cat >/project/conda.py' <"$TOP/tests/conda.py"
     as alice bash -e <"$BATS_TEST_DIRNAME/lib/docs_home.sh"
 }
 

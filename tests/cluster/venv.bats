@@ -342,10 +342,14 @@ SCRIPT
     on n1 sh -c 'mount --bind /localscratch /localscratch && mount -o remount,bind,noexec /localscratch'
     cluster daemon restart n1
     sbatch_wait -w n1 --stage-venv=tiny.tar.gz --wrap 'test -e $NODESTAGE_VENV/bin/python && python -c "" || echo none runs'
+    local venv_state=$STATE venv_output=$OUTPUT
+    as alice mkdir -p conda/bin conda/conda-meta
+    sbatch_wait -w n1 --stage-venv=conda --wrap true
     run on n1 nodestage doctor
     on n1 umount -l /localscratch  # the daemon's directories are in it
     cluster daemon restart n1
-    [ "$STATE" = COMPLETED ]
-    has "$OUTPUT" 'mounted noexec: compiled modules and programs of the environment do not work there' $'\nnone runs'
+    has "$OUTPUT" 'conda: is a conda environment, whose programs cannot run in $SLURM_TMPDIR'
+    [ "$venv_state" = COMPLETED ]
+    has "$venv_output" 'mounted noexec: compiled modules and programs of the environment do not work there' $'\nnone runs'
     has "$output" 'job directories are on a file system that is mounted noexec'
 }

@@ -21,6 +21,14 @@ TEST_CASE("job environment: a staged Python environment is made active as its sc
         std::vector<VariableChange>{{"PATH", "/l/env/bin:/usr/bin:/bin"},
                                     {"VIRTUAL_ENV", "/l/env"},
                                     {"PYTHONHOME", std::nullopt}});
+  const Scratch scratch;
+  const std::string conda = scratch.path();
+  REQUIRE(std::filesystem::create_directory(scratch / "conda-meta"));
+  CHECK(activation_of(conda, "/bin") == std::vector<VariableChange>{{"PATH", conda + "/bin:/bin"},
+                                                                    {"VIRTUAL_ENV", conda},
+                                                                    {"CONDA_PREFIX", conda},
+                                                                    {"CONDA_DEFAULT_ENV", conda},
+                                                                    {"PYTHONHOME", std::nullopt}});
   CHECK(activation_of("/e", "").front().value == "/e/bin:/usr/local/bin:/usr/bin:/bin");
 }
 

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "daemon/worker/venv/requirements.hpp"
@@ -263,13 +264,54 @@ TEST_CASE("venv text: an archive behind a #! keeps its bytes") {
 }
 
 TEST_CASE("venv text: strings in binaries keep their length") {
-  unsigned left = 0;
-  const std::string data("\x7f\0/home/a/env/lib:/home/a/env\0z", 32);
-  const auto result = must(moved_strings(data, k_move, left));
-  CHECK(result == std::string("\x7f\0/tmp/j/env/lib:/tmp/j/env\0\0\0z", 32));
-  CHECK(left == 0);
-  CHECK_FALSE(moved_strings(data, VenvMove({"/home/a/env"}, "/home/a/longer"), left));
-  CHECK(left == 1);
+  const auto text = [](const char* bytes) {  // '|' is a NUL
+    std::string data(bytes);
+    std::replace(data.begin(), data.end(), '|', '\0');
+    return data;
+  };
+  const auto path = VenvMove::Match::path;
+  const auto prefix = VenvMove::Match::prefix;
+  struct Row {
+    std::string name;
+    VenvMove::Match match;
+    std::size_t placeholder;
+    const char* to;
+    const char* before;
+    const char* after;
+    unsigned left;
+  };
+  const Row rows[] = {
+      {"two in one", path, 0, "/j/env", "x|/h/a/env/lib:/h/a/env|z", "x|/j/env/lib:/j/env|||||z",
+       0},
+      {"longer", path, 0, "/job/7/env", "x|/h/a/env|z", "x|/h/a/env|z", 1},
+      {"another name", path, 0, "/j/env", "a|-isystem/h/a/env|/h/a/env2|",
+       "a|-isystem/h/a/env|/h/a/env2|", 0},
+      {"behind others", prefix, 0, "/j/env", "a|-isystem/h/a/env%s|", "a|-isystem/j/env%s|||", 0},
+      {"goes on", prefix, 0, "/j/env", "/h/a/env2|/h/a/env_x|/h/a/env-x|",
+       "/h/a/env2|/h/a/env_x|/h/a/env-x|", 0},
+      {"a longer path", prefix, 0, "/j/env", "/mnt.d/h/a/env|../h/a/env|",
+       "/mnt.d/h/a/env|../h/a/env|", 0},
+      {"an address", prefix, 0, "/j/env", "file:///h/a/env|", "file:///j/env|||", 0},
+      {"no string", prefix, 0, "/j/env", "x|/h/a/env", "x|/h/a/env", 0},
+      {"its padding", prefix, 12, "/job/7/env", "/h/a/env/x||||||z", "/job/7/env/x||||z", 0},
+      {"all of its padding", prefix, 12, "/job/77/env1", "/h/a/env/x|||||z", "/job/77/env1/x|z", 0},
+      {"padding of two", prefix, 12, "/job/7/env", "/h/a/env:/h/a/env|||||||||z",
+       "/job/7/env:/job/7/env|||||z", 0},
+      {"beyond its padding", prefix, 12, "/job/777/env1", "/h/a/env/x|||||z", "/h/a/env/x|||||z",
+       1},
+      {"not padded", prefix, 12, "/job/7/env", "/h/a/env/x||||z", "/h/a/env/x||||z", 1},
+      {"a short placeholder", prefix, 2, "/job/7/env", "/h/a/env/x||||z", "/h/a/env/x||||z", 1},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    std::string data = text(row.before);
+    unsigned left = 0;
+    for (const auto& patch :
+         string_patches(data, VenvMove({"/h/a/env"}, row.to, row.match), row.placeholder, left))
+      data.replace(patch.at, patch.bytes.size(), patch.bytes);
+    CHECK(data == text(row.after));
+    CHECK(left == row.left);
+  }
 }
 
 TEST_CASE("venv text: RECORD") {

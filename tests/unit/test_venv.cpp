@@ -136,13 +136,13 @@ TEST_CASE("venv: what is none is refused in words") {
     CHECK(run.cause().starts_with("the environment: "));
     CHECK(run.in_job("test -z \"$(ls -A)\" || ls -A"));
   };
-  refused("dir", "is a directory without pyvenv.cfg\n--stage-venv takes");
+  refused("dir", "is a directory without pyvenv.cfg and conda-meta\n--stage-venv takes");
   refused("dir.tar", "contains no virtual environment");
   refused("p.toml", "is not a requirements file");
   refused("nowhere", "No such file or directory");
   refused("empty", "has no bin/python");
-  refused("c", "is a conda environment, which cannot be moved as it is");
-  refused("c.tar", "is a conda environment, which cannot be moved as it is");
+  refused("c", "c/conda-meta: has no record of a package");
+  refused("c.tar", "c.tar/conda-meta: has no record of a package");
 }
 
 TEST_CASE("venv: an interpreter that is missing here is named") {

@@ -31,6 +31,18 @@ bool starts_with_pickle(Bytes start) {
   return protocol >= 2 && protocol <= 5 && k_opcodes.find(opcode) != std::string_view::npos;
 }
 
+}  // namespace
+
+Unpacking Unpacking::of_venv(const std::string& source) {
+  Unpacking unpacking;
+  unpacking.is_by_content = true;
+  if (exists(source + "/conda-meta") && !exists(source + "/pyvenv.cfg"))
+    unpacking.exclude = {"./envs", "./pkgs"};
+  return unpacking;
+}
+
+namespace {
+
 class Recognition {
  public:
   Recognition(Source& source, const Unpacking& wanted, const DecoderLimits& limits)

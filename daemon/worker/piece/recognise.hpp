@@ -20,12 +20,9 @@ namespace nodestage {
 struct Unpacking : DatasetItem {
   Unpacking() = default;
   Unpacking(DatasetItem item) : DatasetItem(std::move(item)) {}  // NOLINT: it is one
-  // An archive of an environment needs no name that says so: any other file lists requirements.
-  static Unpacking of_venv() {
-    Unpacking unpacking;
-    unpacking.is_by_content = true;
-    return unpacking;
-  }
+  // An archive of an environment needs no name that says so: any other file lists requirements. Of
+  // a directory that is an installation of conda, its package cache and other environments stay.
+  static Unpacking of_venv(const std::string& source);
 
   bool is_by_content = false;  // an archive is unpacked whatever its name is; a file is copied
   bool is_match = false;  // of a glob: exclude is also for the directories that it would search

@@ -172,7 +172,7 @@ void add_requirements(ShareKey& key, const VenvItem& item, const IdentifyOrder& 
 void add_environment(ShareKey& key, const VenvItem& item, int fd, const ShareRules& rules) {
   key.add("source", std::string_view(item.source));
   key.add("real", std::string_view(resolved(item.source)));
-  const EntryFilter filter(0, {}, {});
+  const EntryFilter filter(0, {}, Unpacking::of_venv(item.source).exclude);
   SourceTrust trust(rules.order.cache_never);
   if (key.is_refused() || rules.way == ShareIdentity::bytes) return key.add_tree(item.source, {});
   key.add_tree(item.source,

@@ -142,7 +142,7 @@ Result<VenvSource> venv_source(const std::string& path) {
   RateLimit rate(-1);  // for the first bytes alone
   const std::atomic<bool> stop = false;
   Meter meter(rate, stop);
-  TRY_ASSIGN(const Piece piece, Piece::open(path, Unpacking::of_venv(), meter, {}));
+  TRY_ASSIGN(const Piece piece, Piece::open(path, Unpacking::of_venv(path), meter, {}));
   return piece.archive() != nullptr ? VenvSource::archive : VenvSource::requirements;
 }
 

@@ -140,7 +140,8 @@ Status StagedVenv::plan() {
 Status StagedVenv::weigh() {
   if (sharing_.is_link()) return {};
   if (!sharing_.is_asked() && context_.workspace.is_placed(item_.destination)) return {};
-  TRY_ASSIGN(Piece piece, Piece::open(item_.source, Unpacking::of_venv(), meter_, context_.limits));
+  TRY_ASSIGN(Piece piece,
+             Piece::open(item_.source, Unpacking::of_venv(item_.source), meter_, context_.limits));
   TRY_ASSIGN(need_, piece.need());
   keep_open(std::move(piece));
   return {};
@@ -154,7 +155,7 @@ Status StagedVenv::stage() {
   }
   TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
   if (sharing_.is_lead()) pad_built(item_fd.get());
-  TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking::of_venv()));
+  TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking::of_venv(item_.source)));
   TRY(build(piece, item_fd.get()));
   return place(item_fd.get(), built_.c_str(), item_.destination);
 }

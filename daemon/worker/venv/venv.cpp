@@ -19,9 +19,14 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_advice =
-    "--stage-venv takes a virtual environment (a directory with pyvenv.cfg), an archive of one, or "
-    "a "
-    "requirements.txt";
+    "--stage-venv takes a virtual environment (a directory with pyvenv.cfg) or one of conda (with "
+    "conda-meta), an archive of one, or a requirements.txt";
+constexpr const char* k_unpack = "bin/conda-unpack";
+constexpr const char* k_left_out =
+    "envs and pkgs of this conda installation are left out: name an environment in envs to stage "
+    "that";
+constexpr const char* k_activation =
+    "for the environment's activation scripts and variables: source $NODESTAGE_VENV/bin/activate";
 constexpr const char* k_list = "sources";
 constexpr int k_max_depth = 16;  // "home/alice/envs/x" in an archive
 constexpr const char* k_noexec =
@@ -74,9 +79,23 @@ bool is_regular(int dir_fd, const char* path) {
   return fd && ::fstat(fd->get(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-Error cannot_move_conda(const std::string& source) {
-  return fault(EINVAL, shown(source) + ": is a conda environment, which cannot be moved as it is",
-               "Make an archive of it with conda-pack, and stage that");
+// What contains environments and is none.
+Error no_environment(const std::string& source, int dir_fd) {
+  for (const std::string inside : {"envs", ".pixi/envs"}) {
+    if (dir_fd >= 0 && has_entry(dir_fd, inside))
+      return fault(EINVAL, shown(source) + ": is no environment itself, but contains some",
+                   "Name one of those in " + shown(source + "/" + inside));
+  }
+  return fault(EINVAL, shown(source) + ": is a directory without pyvenv.cfg and conda-meta",
+               k_advice);
+}
+
+Error from_elsewhere(const std::string& source) {
+  return fault(EINVAL,
+               shown(source) +
+                   ": is a conda environment whose files do not say where it was made, so its old "
+                   "path cannot be replaced",
+               "Stage the directory where it was made, or an archive that conda-pack makes of it");
 }
 
 Error no_programs(const std::string& source) {
@@ -107,12 +126,12 @@ Status Venv::make(Piece& piece, const Piece::Place& place) {
   const std::string path = path_of(place.dir_fd) + "/" + place.name;
   const auto directory = open_directory_at(place.dir_fd, place.name);
   if (!directory) return system_error(path, directory.error().code);
-  if (is_regular(directory->get(), "bin/conda-unpack")) {
+  if (is_regular(directory->get(), k_unpack)) {
     if (is_noexec(place.dir_fd)) return no_programs(item_.source);
     TRY(commands(place));
     TRY(unpack_conda(path));
-  } else if (venv_kind(directory->get()) == VenvKind::conda) {
-    return cannot_move_conda(item_.source);
+  } else if (venv_kind(directory->get()) == VenvKind::conda && options_.prefixes.empty()) {
+    TRY(read_records(directory->get(), place));
   }
   if (kind != "file") {
     TRY(commands(place));
@@ -126,23 +145,34 @@ Status Venv::make(Piece& piece, const Piece::Place& place) {
 }
 
 Status Venv::copy(Piece& piece, const Piece::Place& place) {
+  TRY(check_source(place));
+  TRY(piece.build(place));
+  add_note(piece.note());
+  return {};
+}
+
+// Finds what is wrong before thousands of files are read in vain.
+Status Venv::check_source(const Piece::Place& place) {
   const auto source = open_at(AT_FDCWD, item_.source, O_PATH | O_DIRECTORY);
   const VenvKind kind = source ? venv_kind(source->get()) : VenvKind::none;
-  if (kind == VenvKind::none) {
-    return fault(EINVAL, shown(item_.source) + ": is a directory without pyvenv.cfg", k_advice);
-  }
-  if (kind == VenvKind::conda && !is_regular(source->get(), "bin/conda-unpack")) {
-    return cannot_move_conda(item_.source);
-  }
+  if (kind == VenvKind::none) return no_environment(item_.source, source ? source->get() : -1);
   char resolved[PATH_MAX];
   if (::realpath(item_.source.c_str(), resolved) != nullptr) from_.emplace_back(resolved);
   from_.push_back(without_slashes(item_.source));
   options_.origin = from_.front();
-  // Checked before thousands of files are read in vain.
-  const VenvMove move(from_, order_.directory + "/" + item_.destination);
+  const std::string to = order_.directory + "/" + item_.destination;
+  const VenvMove move(from_, to);
   if (kind == VenvKind::venv) TRY(venv_python(source->get(), move, item_.source, order_.node));
-  TRY(piece.build(place));
-  add_note(piece.note());
+  if (kind == VenvKind::venv || is_regular(source->get(), k_unpack)) return {};
+  TRY(read_records(source->get(), place));
+  if (has_entry(source->get(), "envs") || has_entry(source->get(), "pkgs")) add_note(k_left_out);
+  return check_room(source->get(), options_.prefixes, VenvMove(from_, to, VenvMove::Match::prefix));
+}
+
+Status Venv::read_records(int dir_fd, const Piece::Place& place) {
+  if (is_noexec(place.dir_fd)) return no_programs(item_.source);
+  options_.env = EnvPython::take;
+  TRY_ASSIGN(options_.prefixes, prefix_files(dir_fd, item_.source, meter_));
   return {};
 }
 
@@ -223,16 +253,23 @@ Status Venv::relocate(int dir_fd, const std::string& path) {
   TRY_ASSIGN(const VenvPython python, venv_python(dir_fd, move, item_.source, order_.node));
   VenvRelocation relocation(dir_fd, move, options_, meter_);
   TRY(relocation.run());
+  if (relocation.is_from_elsewhere()) return from_elsewhere(item_.source);
   meter_.files = relocation.files();
   meter_.bytes_written = relocation.bytes();
   for (const auto& note : relocation.notes()) add_note(note);
+  if (venv_kind(dir_fd) == VenvKind::conda) {
+    TRY_ASSIGN(const bool does_more, write_activation(dir_fd, to));
+    if (does_more) add_note(k_activation);
+  }
   const auto names = relocation.uncompiled();
   if (names.empty() || python.version.empty()) return {};
+  // Its own interpreter is a program of the environment.
+  if (python.path.empty() && order_.venv.build == VenvBuild::off) return {};
   const std::string program = python.path.empty() ? path + "/bin/python" : python.path;
   return compile(names, path, to, program);
 }
 
-// Uses the program outside, which runs none of the environment's files (-I -S).
+// Uses the program outside, which runs none of the environment's files (-I -S), or that of conda.
 Status Venv::compile(const std::vector<std::string>& names, const std::string& path,
                      const std::string& to, const std::string& program) {
   std::string list;

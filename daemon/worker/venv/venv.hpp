@@ -1,6 +1,6 @@
-// Venv: the environment of --stage-venv: a virtual environment that is copied, an archive of one
-// that is extracted, or a requirements.txt that is built. It is then rewritten for the path where
-// the job finds it.
+// Venv: the environment of --stage-venv: a virtual environment or one of conda that is copied, an
+// archive of one that is extracted, or a requirements.txt that is built. It is then rewritten for
+// the path where the job finds it.
 #pragma once
 
 #include <functional>
@@ -53,6 +53,8 @@ class Venv {
 
  private:
   Status copy(Piece& piece, const Piece::Place& place);
+  Status check_source(const Piece::Place& place);
+  Status read_records(int dir_fd, const Piece::Place& place);
   Status extract(Piece& piece, const Piece::Place& place);
   Status build(const Piece::Place& place);
   Status unpack_conda(const std::string& path);

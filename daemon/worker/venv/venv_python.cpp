@@ -72,7 +72,6 @@ std::string venv_setting(std::string_view pyvenv_cfg, std::string_view key) {
 
 namespace {
 
-constexpr std::size_t k_max_file = 1 << 20;
 constexpr std::size_t k_start_of_script = 4096;
 constexpr int k_max_links = 16;
 
@@ -81,11 +80,13 @@ Result<Fd> open_in(int dir_fd, const std::string& path, int flags) {
   return open_beneath(dir_fd, path, flags, 0, RESOLVE_NO_SYMLINKS);
 }
 
-std::string text_in(int dir_fd, const std::string& path) {
+}  // namespace
+
+std::string text_in(int dir_fd, const std::string& path, std::size_t most) {
   const auto fd = open_in(dir_fd, path, k_open_source);
   struct stat info {};
   if (!fd || ::fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
-  const auto text = read_all(fd->get(), k_max_file);
+  const auto text = read_all(fd->get(), most);
   return text ? *text : std::string();
 }
 
@@ -98,6 +99,8 @@ std::vector<std::string> names_in(int dir_fd, const std::string& path) {
   std::sort(names.begin(), names.end());
   return names;
 }
+
+namespace {
 
 // What bin/python leads to: a path outside, or the name of a file in bin.
 std::string end_of_links(int bin_fd, const VenvMove& move, std::string name) {

@@ -39,6 +39,11 @@ struct VenvPython {
 Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::string& source,
                                const std::string& node);
 
+// Read what is below the environment in dir_fd, and follow no link: a regular file's text, "" if
+// there is none or it is larger; a directory's names, sorted.
+std::string text_in(int dir_fd, const std::string& path, std::size_t most = std::size_t{1} << 20);
+std::vector<std::string> names_in(int dir_fd, const std::string& path);
+
 // Returns where an environment was made, according to its own files: activate, pyvenv.cfg, most #!
 // lines of bin. May be empty.
 std::vector<std::string> old_places(int dir_fd);

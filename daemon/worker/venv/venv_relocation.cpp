@@ -152,28 +152,6 @@ std::optional<std::string> joined(std::string_view directory, std::string_view p
   return result;
 }
 
-// Makes a directory writable to its owner, which writing needs.
-class WritableDirectory {
- public:
-  explicit WritableDirectory(int fd) : fd_(fd) {
-    struct stat info {};
-    if (::fstat(fd, &info) != 0 || (info.st_mode & 0300) == 0300) return;
-    mode_ = info.st_mode & 07777;
-    static_cast<void>(!change_mode(fd, mode_ | 0700));
-    changed_ = true;
-  }
-  WritableDirectory(const WritableDirectory&) = delete;
-  WritableDirectory& operator=(const WritableDirectory&) = delete;
-  ~WritableDirectory() {
-    if (changed_) static_cast<void>(!change_mode(fd_, mode_));
-  }
-
- private:
-  int fd_;
-  mode_t mode_ = 0;
-  bool changed_ = false;
-};
-
 Error not_changed(const std::string& path, int code) {
   return fault(code,
                "the environment's file " + shown(path) +
@@ -182,6 +160,18 @@ Error not_changed(const std::string& path, int code) {
 }
 
 }  // namespace
+
+WritableDirectory::WritableDirectory(int fd) : fd_(fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || (info.st_mode & 0300) == 0300) return;
+  mode_ = info.st_mode & 07777;
+  static_cast<void>(!change_mode(fd, mode_ | 0700));
+  changed_ = true;
+}
+
+WritableDirectory::~WritableDirectory() {
+  if (changed_) static_cast<void>(!change_mode(fd_, mode_));
+}
 
 Status VenvRelocation::run() {
   TRY_ASSIGN(Fd root, duplicate(root_));
@@ -246,6 +236,8 @@ Status VenvRelocation::file(const WalkStep& step, const std::string& path) {
     compiled(path, fd->get());
     return {};
   }
+  const auto found = options_.prefixes.find(path);
+  if (found != options_.prefixes.end()) return listed(step, path, fd->get(), found->second);
   return content(step, path, fd->get());
 }
 
@@ -269,6 +261,27 @@ Status VenvRelocation::content(const WalkStep& step, const std::string& path, in
   return changed ? replace(step, path, *changed) : Status();
 }
 
+Status VenvRelocation::listed(const WalkStep& step, const std::string& path, int fd,
+                              const PrefixFile& file) {
+  ++listed_;
+  const MappedFile mapped(fd, static_cast<std::size_t>(step.info.st_size));
+  if (!mapped.is_mapped()) return not_changed(path, errno);
+  const std::string_view data = mapped.data();
+  if (file.mode == PrefixFile::Mode::binary) {
+    unsigned left = 0;
+    const auto patches = string_patches(data, prefix_, file.placeholder, left);
+    if (left > 0) return no_room(path, data, prefix_);
+    if (patches.empty()) return {};
+    ++matched_;
+    return replace(step, path, data, patches);
+  }
+  const auto changed = data.starts_with("#!") ? moved_script(data, prefix_, options_.env)
+                                              : moved_text(data, prefix_);
+  if (!changed) return {};
+  ++matched_;
+  return replace(step, path, *changed);
+}
+
 std::optional<std::string> VenvRelocation::moved(const std::string& path,
                                                  const std::string& content) {
   const std::string_view name = base_name(path);
@@ -279,8 +292,11 @@ std::optional<std::string> VenvRelocation::moved(const std::string& path,
   if (content.find('\0') == std::string::npos) return moved_text(content, move_);
   if (options_.strings == Strings::keep) return std::nullopt;
   unsigned left = 0;
-  auto changed = moved_strings(content, move_, left);
+  const auto patches = string_patches(content, move_, 0, left);
   if (left > 0) add(strings_, path);
+  if (patches.empty()) return std::nullopt;
+  std::string changed = content;
+  for (const auto& patch : patches) changed.replace(patch.at, patch.bytes.size(), patch.bytes);
   return changed;
 }
 
@@ -311,19 +327,23 @@ void VenvRelocation::compiled(const std::string& path, int fd) {
 }
 
 Status VenvRelocation::replace(const WalkStep& step, const std::string& path,
-                               const std::string& content) {
+                               std::string_view content, const std::vector<StringPatch>& patches) {
   const WritableDirectory writable(step.dir_fd);
   constexpr int k_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
   const auto file = open_at(step.dir_fd, k_new_name, k_flags, 0600);
   if (!file) return not_changed(path, file.error().code);
-  const Status written = write_all(file->get(), std::string_view(content));
+  Status written = write_all(file->get(), content);
+  for (const auto& patch : patches) {
+    if (written) written = pwrite_all(file->get(), std::as_bytes(std::span(patch.bytes)), patch.at);
+  }
   if (!written) return not_changed(path, written.error().code);
   if (::fchmod(file->get(), step.info.st_mode & 0777) != 0 ||
       ::renameat(step.dir_fd, k_new_name, step.dir_fd, step.name.c_str()) != 0) {
     return not_changed(path, errno);
   }
   ++rewritten_;
-  fresh_[path] = record_hash(content);
+  // What conda has changed has no valid hash in RECORD.
+  if (patches.empty()) fresh_[path] = record_hash(content);
   return {};
 }
 

@@ -35,10 +35,26 @@ bool begins_here(std::string_view text, std::size_t at) {
 }
 
 // A full stop can end a sentence or continue the name.
-bool ends_here(std::string_view text, std::size_t at) {
+bool ends_path(std::string_view text, std::size_t at) {
   if (at >= text.size()) return true;
   if (text[at] == '.') return at + 1 >= text.size() || !is_of_a_name(text[at + 1]);
   return !is_of_a_name(text[at]);
+}
+
+// Returns false for the end of a longer path: "/mnt/p/env", "../p/env".
+bool begins_prefix(std::string_view text, std::size_t at) {
+  std::size_t name = at;
+  while (name > 0 && (is_of_a_name(text[name - 1]) || text[name - 1] == '.')) --name;
+  return name == at || (text[at - 1] != '.' && (name == 0 || text[name - 1] != '/'));
+}
+
+bool ends_prefix(std::string_view text, std::size_t at) {
+  return at >= text.size() || !(is_letter_or_digit(text[at]) || text[at] == '_' || text[at] == '-');
+}
+
+bool is_whole(std::string_view text, std::size_t begin, std::size_t end, VenvMove::Match match) {
+  return match == VenvMove::Match::prefix ? begins_prefix(text, begin) && ends_prefix(text, end)
+                                          : begins_here(text, begin) && ends_path(text, end);
 }
 
 std::string percent_encoded(std::string_view path) {
@@ -94,7 +110,7 @@ bool each_place(std::string_view text, const VenvMove& move, Put put) {
       if (next[i] < at || at == 0) {
         std::size_t place = text.find(all[i].from, at);
         while (place != std::string_view::npos &&
-               !(begins_here(text, place) && ends_here(text, place + all[i].from.size()))) {
+               !is_whole(text, place, place + all[i].from.size(), move.match())) {
           place = text.find(all[i].from, place + 1);
         }
         next[i] = place;
@@ -182,8 +198,8 @@ std::string moved_interpreter(const Interpreter& interpreter, const VenvMove& mo
 
 }  // namespace
 
-VenvMove::VenvMove(std::vector<std::string> from, std::string to)
-    : from_(std::move(from)), to_(std::move(to)) {
+VenvMove::VenvMove(std::vector<std::string> from, std::string to, Match match)
+    : from_(std::move(from)), to_(std::move(to)), match_(match) {
   const auto add = [this](std::string text, std::string moved_to) {
     const bool known = std::any_of(spellings_.begin(), spellings_.end(),
                                    [&](const auto& other) { return other.from == text; });
@@ -191,6 +207,7 @@ VenvMove::VenvMove(std::vector<std::string> from, std::string to)
   };
   for (const auto& path : from_) {
     add(path, to_);
+    if (match_ == Match::prefix) continue;
     add(percent_encoded(path), percent_encoded(to_));
     add(json_escaped(path), json_escaped(to_));
     add(shell_escaped(path), to_);
@@ -206,27 +223,36 @@ std::string VenvMove::moved(const std::string& path) const {
   return {};
 }
 
-std::optional<std::string> moved_strings(std::string_view data, const VenvMove& move,
-                                         unsigned& left) {
-  std::string result(data);
-  bool any = false;
-  std::size_t done = 0;
-  each_place(data, move, [&](std::size_t begin, std::size_t, const Spelling&) {
-    if (begin < done) return;
-    const std::size_t stop = data.find('\0', begin);
-    const std::size_t size = std::min(stop, data.size()) - begin;
-    done = begin + size;
-    auto text = moved_text(data.substr(begin, size), move);
-    if (stop == std::string_view::npos || !text || text->size() > size) {
+std::vector<StringPatch> string_patches(std::string_view data, const VenvMove& move,
+                                        std::size_t placeholder, unsigned& left) {
+  std::vector<StringPatch> patches;
+  std::size_t begin = 0;
+  std::size_t stop = 0;  // the end of the string in which the last place was
+  std::size_t padding = 0;
+  const auto end_string = [&] {
+    if (stop == 0 || stop == data.size()) return;
+    const std::string_view room = data.substr(stop, padding + 1);
+    if (room.size() <= padding || room.find_first_not_of('\0') != std::string_view::npos)
+      padding = 0;
+    auto text = moved_text(data.substr(begin, stop - begin), move);
+    if (!text || text->size() > stop - begin + padding) {
       ++left;
       return;
     }
-    text->resize(size, '\0');
-    result.replace(begin, size, *text);
-    any = true;
+    text->resize(std::max(text->size(), stop - begin), '\0');
+    patches.push_back({begin, std::move(*text)});
+  };
+  each_place(data, move, [&](std::size_t at, std::size_t end, const Spelling& spelling) {
+    if (at >= stop) {
+      end_string();
+      begin = at;
+      stop = std::min(data.find('\0', end), data.size());
+      padding = 0;
+    }
+    padding += placeholder - std::min(placeholder, spelling.from.size());
   });
-  if (!any) return std::nullopt;
-  return result;
+  end_string();
+  return patches;
 }
 
 namespace {

@@ -23,7 +23,11 @@ namespace nodestage {
 // at the end.
 class VenvMove {
  public:
-  VenvMove(std::vector<std::string> from, std::string to);
+  // What is a path in a text: one of its own; or what conda replaces in the files that it lists,
+  // also behind a word ("-isystem/p/env"), unless that is part of a longer path or the name goes
+  // on.
+  enum class Match { path, prefix };
+  VenvMove(std::vector<std::string> from, std::string to, Match match = Match::path);
 
   // A path in one of the forms in which texts contain it, and the new path in the same form.
   struct Spelling {
@@ -33,6 +37,7 @@ class VenvMove {
   [[nodiscard]] const std::vector<std::string>& from() const { return from_; }
   [[nodiscard]] const std::string& to() const { return to_; }
   [[nodiscard]] const std::vector<Spelling>& spellings() const { return spellings_; }
+  [[nodiscard]] Match match() const { return match_; }
 
   // Returns the path after the move; "" for one that was outside.
   [[nodiscard]] std::string moved(const std::string& path) const;
@@ -40,6 +45,7 @@ class VenvMove {
  private:
   std::vector<std::string> from_;
   std::string to_;
+  Match match_;
   std::vector<Spelling> spellings_;  // the longest first: "/p/env/inner" before "/p/env"
 };
 
@@ -49,10 +55,16 @@ class VenvMove {
 // nothing if there is none.
 std::optional<std::string> moved_text(std::string_view text, const VenvMove& move);
 
-// Replaces, in a binary file, each path in a string that ends in a NUL, which keeps its length.
-// Nothing if there is none. A string that would grow stays as it is, and `left` counts it.
-std::optional<std::string> moved_strings(std::string_view data, const VenvMove& move,
-                                         unsigned& left);
+// What changes in a binary file, which keeps its size: each string that ends in a NUL and contains
+// a path. A string that has no room stays as it is, and `left` counts it. `placeholder` is the
+// length of the prefix that the paths had when the file was packed, or 0: a string has the NULs
+// with which its shorter path was padded then.
+struct StringPatch {
+  std::size_t at;
+  std::string bytes;
+};
+std::vector<StringPatch> string_patches(std::string_view data, const VenvMove& move,
+                                        std::size_t placeholder, unsigned& left);
 
 // Like moved_text(), for a shell's activate script: quotes a bare new path if necessary.
 std::optional<std::string> moved_activate(std::string_view text, const VenvMove& move);

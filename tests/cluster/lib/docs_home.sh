@@ -33,21 +33,11 @@ touch -d '2 days ago' dumps/monday
 mkdir parts
 split -n 3 photos.tar parts/photos.tar.
 md5sum photos.tar >parts/photos.tar.md5
-# What conda-pack makes, in its form: no conda is here.
-mkdir -p env/bin env/conda-meta env/lib
-ln -s /usr/bin/python3 env/bin/python
-echo /opt/placeholder >env/lib/prefix
-cat >env/bin/conda-unpack <<'PYTHON'
-import os
-prefix = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-with open(f'{prefix}/lib/prefix', 'w', encoding='utf-8') as file:
-    file.write(prefix)
-PYTHON
-tar czf env.tar.gz -C env .
-rm -r env
 python3 /project/make_wheels.py wheels >/dev/null
 echo shout >requirements.txt
 cd
+# What conda makes, in its form: no conda is here.
+python3 /project/conda.py ~/miniforge3/envs/torch miniforge3/pkgs
 printf '[global]\nfind-links = /project/def-x/wheels\n' >.config/pip/pip.conf
 cp projects/def-x/requirements.txt projects/def-x/data.tar projects/def-x/data.tar.gz .
 cp -r projects/def-x/images .
