@@ -156,7 +156,7 @@ void add_what_a_build_needs(VenvItem& venv, const std::vector<std::string>& more
   if (is_directory(venv.source)) return;
   venv.environment = environment_for_build(more);
   const char* path = std::getenv("PATH");
-  if (!venv.modules.empty() || path == nullptr) return;
+  if (!venv.modules.empty() || path == nullptr || venv.python == k_keep_python) return;
   if (venv.python.empty()) venv.python = python_in(path);
   if (!is_program_name(venv.python)) return;
   if (std::string found = program_in_path(path, venv.python); !found.empty())

@@ -13,6 +13,7 @@
 #include "daemon/worker/piece/piece.hpp"
 #include "daemon/worker/venv/builder.hpp"
 #include "daemon/worker/venv/venv_build.hpp"
+#include "daemon/worker/venv/venv_interpreter.hpp"
 #include "daemon/worker/venv/venv_python.hpp"
 #include "daemon/worker/venv/venv_relocation.hpp"
 
@@ -56,7 +57,9 @@ class Venv {
   Status extract(Piece& piece, const Piece::Place& place);
   Status build(const Piece::Place& place);
   Status unpack_conda(const std::string& path);
-  Status relocate(int dir_fd, const std::string& path);
+  Status relocate(int dir_fd, const Piece::Place& place);
+  Status take_interpreter(int dir_fd, const Piece::Place& place, VenvPython& python);
+  Status copy_interpreter(const PrivateInterpreter& found, int dir_fd, const Piece::Place& place);
   Status compile(const std::vector<std::string>& names, const std::string& path,
                  const std::string& to, const std::string& program);
   Result<EnvironmentBuild*> commands(const Piece::Place& place);

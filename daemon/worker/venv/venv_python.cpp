@@ -70,6 +70,17 @@ std::string venv_setting(std::string_view pyvenv_cfg, std::string_view key) {
   return {};
 }
 
+std::string with_venv_setting(std::string_view pyvenv_cfg, std::string_view key,
+                              const std::string& value) {
+  std::string result;
+  while (!pyvenv_cfg.empty()) {
+    const std::string_view line = take_part(pyvenv_cfg, '\n');
+    const bool is_meant = trimmed(line.substr(0, line.find('='))) == key;
+    result.append(is_meant ? std::string(key) + " = " + value : std::string(line)) += '\n';
+  }
+  return result;
+}
+
 namespace {
 
 constexpr std::size_t k_max_file = 1 << 20;
@@ -99,7 +110,7 @@ std::vector<std::string> names_in(int dir_fd, const std::string& path) {
   return names;
 }
 
-// What bin/python leads to: a path outside, or the name of a file in bin.
+// What bin/python leads to: a path outside, k_to_own_python, or the name of a file in bin.
 std::string end_of_links(int bin_fd, const VenvMove& move, std::string name) {
   for (int i = 0; i < k_max_links; ++i) {
     std::string target = link_text(bin_fd, name);
@@ -108,7 +119,7 @@ std::string end_of_links(int bin_fd, const VenvMove& move, std::string name) {
     if (inside.starts_with(move.to() + "/bin/")) target = inside.substr(move.to().size() + 5);
     if (target.find('/') == std::string::npos) {
       name = target;
-    } else if (target.starts_with('/')) {
+    } else if (target.starts_with('/') || target.starts_with(k_to_own_python)) {
       return target;
     } else {
       return move.from().empty() ? target : move.from().front() + "/bin/" + target;
@@ -173,7 +184,9 @@ Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::stri
     if (python.version.empty()) python.version = version_in(name);
   }
   if (venv_kind(dir_fd) == VenvKind::conda) return python;
-  const std::string home = venv_setting(text_in(dir_fd, "pyvenv.cfg"), "home");
+  const std::string config = text_in(dir_fd, "pyvenv.cfg");
+  const std::string home = venv_setting(config, "home");
+  python.has_packages = venv_setting(config, "include-system-site-packages") == "true";
   const auto bin = open_in(dir_fd, "bin", O_PATH | O_DIRECTORY);
   if (!bin || (!has_entry(bin->get(), "python") && !has_entry(bin->get(), "python3"))) {
     return fault(ENOENT,
@@ -182,6 +195,9 @@ Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::stri
   }
   const std::string name = has_entry(bin->get(), "python") ? "python" : "python3";
   const std::string end = end_of_links(bin->get(), move, name);
+  // No program of an environment is run: what it has is compiled, or stays.
+  if (end.starts_with(k_to_own_python) && open_in(dir_fd, end.substr(3), O_PATH))
+    return VenvPython{};
   if (end.starts_with('/')) {
     if (!is_program(end)) return no_interpreter(source, end, node);
     python.path = end;

@@ -27,10 +27,19 @@ std::string place_in_activate(std::string_view activate);
 
 // Returns the value of "KEY = VALUE" in pyvenv.cfg, "" if there is none.
 std::string venv_setting(std::string_view pyvenv_cfg, std::string_view key);
+// Returns pyvenv.cfg with another value of a key that it has.
+std::string with_venv_setting(std::string_view pyvenv_cfg, std::string_view key,
+                              const std::string& value);
+
+// Below an environment's directory: the interpreter that was staged with it (venv_interpreter.hpp).
+inline constexpr std::string_view k_own_python = ".python";
+// What a link in bin to that starts with.
+inline constexpr std::string_view k_to_own_python = "../.python/bin/";
 
 struct VenvPython {
-  std::string path;     // absolute, outside of the environment; "": inside (conda)
+  std::string path;     // absolute, outside of the environment; "": inside (conda, k_own_python)
   std::string version;  // from lib/pythonX.Y inside: "3.11"; "" if there is none
+  bool has_packages = false;  // the environment uses those of the interpreter, too
 };
 
 // Finds that of the environment in dir_fd, before it is relocated. The first of `move.from()` is

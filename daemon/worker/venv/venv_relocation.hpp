@@ -8,6 +8,8 @@
 // stay.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -26,6 +28,20 @@ namespace nodestage {
 // damaged.
 std::string elf_search_path(int fd);
 
+// Makes a directory writable to its owner, which writing needs, while this object is there.
+class WritableDirectory {
+ public:
+  explicit WritableDirectory(int fd);  // borrowed, O_PATH is enough
+  WritableDirectory(const WritableDirectory&) = delete;
+  WritableDirectory& operator=(const WritableDirectory&) = delete;
+  ~WritableDirectory();
+
+ private:
+  int fd_;
+  mode_t mode_ = 0;
+  bool changed_ = false;
+};
+
 class VenvRelocation {
  public:
   enum class Strings { keep, move };
@@ -33,6 +49,7 @@ class VenvRelocation {
     EnvPython env = EnvPython::keep;  // scripts in bin with `/usr/bin/env python`
     Strings strings = Strings::keep;  // in binaries
     std::string origin;               // the path from which links with ".." start; "" if not known
+    std::string interpreter;  // without links; k_own_python has a copy of it. "": it has none
   };
 
   // Borrows everything; dir_fd (O_PATH is enough) is the environment's directory.
@@ -63,6 +80,8 @@ class VenvRelocation {
 
   Status step(const TreeWalk& walk, const WalkStep& step);
   Status link(const WalkStep& step, const std::string& path);
+  Status link_to(const WalkStep& step, const std::string& path, const std::string& target);
+  [[nodiscard]] std::string own_python(const std::string& path, const std::string& target) const;
   Status file(const WalkStep& step, const std::string& path);
   Status content(const WalkStep& step, const std::string& path, int fd);
   std::optional<std::string> moved(const std::string& path, const std::string& content);
