@@ -184,19 +184,6 @@ TEST_CASE("venv: another version of Python") {
 
 namespace {
 
-// A Python of the user's own, as uv and pyenv install one: the system's, without most modules.
-void make_python(const VenvRun& run, const std::string& prefix) {
-  run.prepare("p='" + prefix + R"(';
-real=$(realpath /usr/bin/python3); name=${real##*/}; mkdir -p "$p"/{bin,pkgs,lib/"$name"/site-packages}
-cp "$real" "$p"/bin; ln -s "$name" "$p"/bin/python3; ln -s python3 "$p"/bin/python
-"$real" -ISc 'import argparse, json, venv, runpy, py_compile, sysconfig, sys; sysconfig.get_config_vars()
-for module in list(sys.modules.values()):
-    file = getattr(module, "__file__", None)
-    file and print(file.split("/" + sys.argv[1] + "/")[1])' "$name" |
-  tar c -hC /usr/lib/"$name" -T - venv | tar x -C "$p"/lib/"$name"
-echo large >"$p"/lib/"$name"/site-packages/large.py; echo other >"$p"/bin/other; chmod 000 "$p"/pkgs)");
-}
-
 // Where json is imported from, and where the interpreter looks for its library.
 constexpr const char* k_where =
     "/bin/python -c 'import json, sys; print(json.__file__.split(\"/lib/\")[0], sys.base_prefix)'";
@@ -205,7 +192,7 @@ constexpr const char* k_where =
 
 TEST_CASE("venv: an interpreter of the user's own is staged with it") {
   VenvRun run;
-  make_python(run, "py");
+  run.make_python();
   std::string source = "old";
   std::string make = "py/bin/python3 -m venv --without-pip old";
   VenvItem& item = run.add_venv("old");
@@ -232,7 +219,7 @@ TEST_CASE("venv: an interpreter of the user's own is staged with it") {
 
 TEST_CASE("venv: an interpreter stays where it is") {
   VenvRun run;
-  make_python(run, "py");
+  run.make_python();
   std::string make = "py/bin/python3 -m venv --without-pip old";
   std::string note;
   VenvItem& item = run.add_venv("old");
@@ -266,7 +253,7 @@ TEST_CASE("venv: an interpreter stays where it is") {
 
 TEST_CASE("venv: one that was staged with its interpreter is staged again") {
   VenvRun run;
-  make_python(run, "py");
+  run.make_python();
   run.prepare("py/bin/python3 -m venv --without-pip old");
   run.add_venv("old");
   REQUIRE_MESSAGE(run.run() == 0, run.cause());

@@ -134,6 +134,7 @@ Status Venv::copy(Piece& piece, const Piece::Place& place) {
   const auto source = open_at(AT_FDCWD, item_.source, O_PATH | O_DIRECTORY);
   const VenvKind kind = source ? venv_kind(source->get()) : VenvKind::none;
   if (kind == VenvKind::none) {
+    TRY(check_whole_environment(item_.source));
     return fault(EINVAL, shown(item_.source) + ": is a directory without pyvenv.cfg", k_advice);
   }
   if (kind == VenvKind::conda && !is_regular(source->get(), "bin/conda-unpack")) {
