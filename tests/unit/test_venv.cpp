@@ -239,6 +239,10 @@ TEST_CASE("venv: an interpreter stays where it is") {
         "$(realpath py/bin/python)";
     note = failed + "a copy of it does not work";
   }
+  SUBCASE("of an environment that has another one") {
+    make += "; mkdir old/.python; touch old/.python/mine";
+    note = failed + "the environment has another one in .python";
+  }
   SUBCASE("of an archive that is kept, whose key does not know it") {
     make += "; tar cf old.tar old; rm -r old; mv old.tar old";
     item.shared = true;
@@ -247,7 +251,7 @@ TEST_CASE("venv: an interpreter stays where it is") {
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK_MESSAGE(run.note().starts_with(note), run.note());
   CHECK_MESSAGE(has(run.note(), "interpreter") == has(note, "interpreter"), run.note());
-  CHECK(run.in_job("[ ! -e env/.python ]"));
+  CHECK(run.in_job("[ ! -e env/.python/bin ]"));
   CHECK(run.output("readlink env/bin/python3") == run.data() + "/py/bin/python3\n");
 }
 

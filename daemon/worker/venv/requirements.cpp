@@ -160,7 +160,8 @@ bool is_missing_file(std::string_view requirement) {
   const std::string_view place = place_in(requirement);
   if (requirement.find(" @ ") == std::string_view::npos || !place.starts_with(k_scheme))
     return false;
-  return ::access(percent_decoded(place.substr(k_scheme.size())).c_str(), F_OK) != 0;
+  return ::access(percent_decoded(place.substr(k_scheme.size())).c_str(), F_OK) != 0 &&
+         (errno == ENOENT || errno == ENOTDIR);
 }
 
 Error no_file(const std::string& path, const std::string& line) {

@@ -249,10 +249,15 @@ Status Venv::take_interpreter(int dir_fd, const Piece::Place& place, VenvPython&
   if (!found || is_unknown || is_noexec(place.dir_fd) ||
       !VenvMove(from_, "/").moved(found->program).empty())
     return {};
+  const std::string subject = "its interpreter " + shown(found->prefix);
+  const std::string stays = subject + " is still read from there: ";
+  if (has_entry(dir_fd, std::string(k_own_python))) {
+    add_note(stays + "the environment has another one in " + std::string(k_own_python));
+    return {};
+  }
   const MeterMark mark(meter_);
   const std::uint64_t before = meter_.bytes_written;
   const std::string own = path_of(dir_fd) + "/" + std::string(k_own_python);
-  const std::string subject = "its interpreter " + shown(found->prefix);
   const WritableDirectory writable(dir_fd);
   Status copied = copy_interpreter(*found, dir_fd, place);
   Status tried = copied
@@ -271,8 +276,7 @@ Status Venv::take_interpreter(int dir_fd, const Piece::Place& place, VenvPython&
   static_cast<void>(!remove_entry(dir_fd, std::string(k_own_python)));
   place.space.removed(meter_.bytes_written - before);
   mark.restore();
-  add_note(subject + " is still read from there: " +
-           (copied ? "a copy of it does not work" : copied.error().what));
+  add_note(stays + (copied ? "a copy of it does not work" : copied.error().what));
   return {};
 }
 

@@ -228,7 +228,8 @@ std::string VenvRelocation::own_python(const std::string& path, const std::strin
   if (options_.interpreter.empty() || !is_in_bin(path) || target.find('/') == std::string::npos)
     return {};
   char resolved[PATH_MAX];
-  const std::string full = target.starts_with('/') ? target : options_.origin + "/bin/" + target;
+  const std::string full =
+      target.starts_with('/') ? target : move_.from().front() + "/bin/" + target;
   if (::realpath(full.c_str(), resolved) == nullptr || resolved != options_.interpreter) return {};
   return std::string(k_to_own_python).append(base_name(options_.interpreter));
 }
