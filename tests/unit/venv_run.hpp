@@ -38,7 +38,8 @@ for module in list(sys.modules.values()):
     file = getattr(module, "__file__", None)
     file and print(file.split("/" + sys.argv[1] + "/")[1])' "$name" |
   tar c -hC /usr/lib/"$name" -T - venv | tar x -C py/lib/"$name"
-echo large >py/lib/"$name"/site-packages/large.py; echo other >py/bin/other; chmod 000 py/pkgs)");
+echo large >py/lib/"$name"/site-packages/large.py; echo other >py/bin/other
+touch py/lib/lib{mkl_core,z}.so.1; chmod 000 py/pkgs)");
   }
 
   nodestage::VenvItem& add_venv(const std::string& name) {

@@ -36,11 +36,12 @@ std::vector<std::string> PrivateInterpreter::unused() const {
   return globs;
 }
 
-// Tcl and Tk are of tkinter.
+// Tcl and Tk are of tkinter. What a full Anaconda has for its packages alone is gigabytes.
 DatasetItem PrivateInterpreter::parts() const {
   DatasetItem parts;
   parts.include = {"bin/python*",  "bin/pypy*", "bin/libpypy*", "include/" + name, "lib/" + name,
                    "lib/lib*.so*", "lib/tcl*",  "lib/tk*",      "lib/itcl*"};
+  if (!has_packages) parts.exclude = {"lib/libmkl*", "lib/libQt*", "lib/libLLVM*"};
   for (const auto& glob : unused()) parts.exclude.push_back("lib/" + name + glob.substr(1));
   return parts;
 }
