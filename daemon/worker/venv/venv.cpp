@@ -286,6 +286,7 @@ Status Venv::copy_interpreter(const PrivateInterpreter& found, int dir_fd,
   limits.threads = order_.threads;
   limits.rules = order_.extract;
   TRY_ASSIGN(Piece piece, Piece::open(found.prefix, found.parts(), meter_, limits));
+  if (relay_ != nullptr) piece.relay_by(*relay_);
   return piece.build({dir_fd, std::string(k_own_python), place.umask, place.space});
 }
 

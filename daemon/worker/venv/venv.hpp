@@ -19,6 +19,8 @@
 
 namespace nodestage {
 
+class ItemRelay;
+
 class Venv {
  public:
   // Borrows everything. Programs run in `builder`. `report` is called now and then during a build,
@@ -38,6 +40,9 @@ class Venv {
 
   // Returns "venv", "tar.gz of a venv", or "requirements".
   [[nodiscard]] static std::string kind(const Piece& piece);
+
+  // make() reads the interpreter from other nodes of the job, where it can. Borrowed.
+  void relay_by(ItemRelay& relay) { relay_ = &relay; }
 
   // Makes place.name in place.dir_fd from the source that `piece` has opened: complete, with paths
   // that are right once it is at the decided path, and with compiled files that are valid there. If
@@ -72,6 +77,7 @@ class Venv {
   const std::atomic<bool>& stop_;
   Report report_;
   Decide decide_;
+  ItemRelay* relay_ = nullptr;
   std::unique_ptr<EnvironmentBuild> commands_;
   std::vector<std::string> from_;  // where it was before, as far as the source shows
   VenvRelocation::Options options_;
