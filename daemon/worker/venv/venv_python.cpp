@@ -17,6 +17,7 @@
 #include "common/text/parsing.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/venv/builder.hpp"
+#include "daemon/worker/venv/requirements.hpp"
 
 namespace nodestage {
 
@@ -175,6 +176,36 @@ VenvKind venv_kind(int dir_fd) {
   if (has_entry(dir_fd, "pyvenv.cfg")) return VenvKind::venv;
   return has_entry(dir_fd, "conda-meta") && has_entry(dir_fd, "bin") ? VenvKind::conda
                                                                      : VenvKind::none;
+}
+
+Status check_whole_environment(const std::string& path) {
+  const std::string whole = environment_around(path);
+  if (whole.empty()) return {};
+  return fault(EINVAL, shown(path) + ": is a part of the environment " + shown(whole),
+               "Name the environment itself: --stage-venv=" + shown(whole));
+}
+
+Status check_is_requirements(const std::string& path) {
+  TRY(check_whole_environment(path));
+  const auto text = read_requirements(path);
+  if (!text) {
+    return fault(
+        text.error().code, shown(path) + ": cannot be read: " + text.error().text(),
+        "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt");
+  }
+  const bool is_other = path.ends_with(".toml") || path.ends_with(".yml") ||
+                        path.ends_with(".yaml") || path.ends_with(".lock") ||
+                        path.ends_with("/Pipfile");
+  if (!is_other && text->find('\0') == std::string::npos) return {};
+  if (path.ends_with(".yml") || path.ends_with(".yaml")) {
+    return fault(EINVAL,
+                 shown(path) + ": describes a conda environment, and no node makes one of it",
+                 "Make it once (conda env create --file " + shown(path) +
+                     "), and stage its directory: --stage-venv=~/miniconda3/envs/NAME");
+  }
+  return fault(EINVAL, shown(path) + ": is not a requirements file",
+               "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt "
+               "(made by: pip freeze > requirements.txt)");
 }
 
 Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::string& source,

@@ -56,6 +56,12 @@ std::vector<std::string> old_places(int dir_fd);
 enum class VenvKind { none, venv, conda };
 VenvKind venv_kind(int dir_fd);
 
+// Refuses, with a text for the user, a file that can be no requirements file: text without a NUL.
+Status check_is_requirements(const std::string& path);
+
+// Refuses a path that is a part of an environment, with the name of that.
+Status check_whole_environment(const std::string& path);
+
 // Returns the first `name` in PATH of `environment` (a list of "NAME=VALUE") that this process may
 // run; "" if there is none.
 std::string program_in(const std::vector<std::string>& environment, std::string_view name);
