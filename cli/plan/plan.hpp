@@ -97,6 +97,13 @@ struct DirectoryLook {
 // that lead out of it.
 void look_at_directory(const std::string& path, const DirectoryLook& look, PlanItem& plan);
 
+// Adds the amounts of another item, or part of one.
+void add_amounts(const PlanItem& other, PlanItem& plan);
+
+// Adds the interpreter that is staged with an environment (its standard library, which is most of
+// it), and a line that says so.
+void add_interpreter(const VenvItem& item, unsigned threads, PlanItem& plan);
+
 // Finds out, as their user, whether this node keeps a request's shared items already: sets `kept`
 // and what belongs to it in the shared ones of `items`, which are those of `request` (as
 // encode_request() gives it) in its order. `socket` is that of this machine's daemon, and `config`

@@ -16,6 +16,7 @@
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/budget/space.hpp"
+#include "daemon/worker/venv/venv_interpreter.hpp"
 
 namespace nodestage {
 namespace {
@@ -209,6 +210,40 @@ void look_at_directory(const std::string& path, const DirectoryLook& look, PlanI
     plan.fault += seen.is_first_own ? "Make it readable: chmod -R u+rX " + shell_word(shown(name))
                                     : "Leave it out: exclude=" + seen.first_unreadable;
   }
+}
+
+void add_amounts(const PlanItem& other, PlanItem& plan) {
+  for (const auto member : {&PlanItem::source_bytes, &PlanItem::bytes, &PlanItem::files}) {
+    Known& known = plan.*member;
+    known = {known.value + (other.*member).value, std::min(known.surety, (other.*member).surety)};
+  }
+  plan.need = plan.need + other.need;
+}
+
+namespace {
+
+std::vector<std::string> names_but(const std::string& directory, const EntryFilter& filter) {
+  std::vector<std::string> names;
+  auto entries = DirectoryStream::at(AT_FDCWD, directory);
+  while (const auto name = entries.next()) {
+    if (!filter.excludes(std::string(*name))) names.emplace_back(*name);
+  }
+  return names;
+}
+
+}  // namespace
+
+void add_interpreter(const VenvItem& item, unsigned threads, PlanItem& plan) {
+  const auto found = interpreter_of_directory(item);
+  if (!found) return;
+  PlanItem own;
+  const EntryFilter unused(0, {}, found->unused());
+  look_at_directory(found->library(),
+                    {names_but(found->library(), unused), LinksOut::kept, threads}, own);
+  add_amounts(own, plan);
+  plan.advice.push_back("its interpreter " + shown(found->prefix) + " (about " +
+                        human_bytes(own.bytes.value) +
+                        ") is staged, too; python=keep leaves it there");
 }
 
 }  // namespace nodestage

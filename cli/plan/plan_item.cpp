@@ -199,13 +199,7 @@ Status look_at_mixed(const std::vector<std::string>& sources, const Unpacking& w
   TRY(look_at(directories, wanted, threads, others));
   plan.sources = sources.size();
   plan.what = human_count(sources.size()) + " sources";
-  const auto add = [](Known& known, const Known& other) {
-    known = {known.value + other.value, std::min(known.surety, other.surety)};
-  };
-  add(plan.source_bytes, others.source_bytes);
-  add(plan.bytes, others.bytes);
-  add(plan.files, others.files);
-  plan.need = plan.need + others.need;
+  add_amounts(others, plan);
   if (plan.seconds >= 0 && others.seconds >= 0) {
     plan.seconds += others.seconds;
     plan.time = about_seconds(plan.seconds) + ", for the files and the directories together";
@@ -374,6 +368,7 @@ PlanItem plan_venv(const VenvItem& item, unsigned threads) {
     plan.advice.assign(
         1, "each node reads every file of it: an archive of it is faster; nodestage pack " +
                shell_word(item.source) + " -o " + shell_word(item.source + ".tar.zst"));
+    add_interpreter(item, threads, plan);
   } else if (plan.what == "file") {
     plan.what = "requirements file";
     plan.reading = "a virtual environment is built from wheels on the node";

@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <vector>
+
+#include "common/text/path_names.hpp"
 
 namespace nodestage {
 namespace {
@@ -75,6 +79,22 @@ std::string program_in_path(std::string_view path, std::string_view name) {
     if (is_program(program)) found = std::move(program);
   });
   return found;
+}
+
+std::string environment_around(const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path part = without_slashes(path);
+  const std::string name = part.filename();
+  fs::path directory;
+  if (name == "bin" || name == "pyvenv.cfg") directory = part.parent_path();
+  const bool is_of_bin =
+      name.starts_with("activate") || name.starts_with("Activate") || name.starts_with("python");
+  if (is_of_bin && part.parent_path().filename() == "bin")
+    directory = part.parent_path().parent_path();
+  std::error_code failed;
+  const bool is_one = !directory.empty() && (fs::exists(directory / "pyvenv.cfg", failed) ||
+                                             fs::exists(directory / "conda-meta", failed));
+  return is_one ? directory.string() : std::string();
 }
 
 std::string python_in(std::string_view path) {

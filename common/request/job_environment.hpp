@@ -28,6 +28,11 @@ std::string program_in_path(std::string_view path, std::string_view name);
 // Returns the python3, or else the python, that a shell would find in `path`; "" if there is none.
 std::string python_in(std::string_view path);
 
+// Returns the environment's directory for a path that is probably meant for it: its bin, an
+// activate script or a python in that, or its pyvenv.cfg. "" for any other path. Only for such a
+// name, it looks at the file system.
+std::string environment_around(const std::string& path);
+
 // Return `path` with `directory` at its start only, and `path` without it.
 std::string path_with_first(std::string_view path, std::string_view directory);
 std::string path_without(std::string_view path, std::string_view directory, char separator = ':');

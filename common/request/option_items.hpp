@@ -264,10 +264,13 @@ struct Option<OutputItem> {
   static_assert(members_of<Item>() == 2 + std::size(keys), "a member has no row");
 };
 
+// python=keep: the interpreter, which is the first in the build's PATH, stays where it is.
+inline constexpr std::string_view k_keep_python = "keep";
+
 struct VenvItem {
-  std::string source;                    // absolute path
-  std::string destination = "env";       // below the job directory
-  std::string python;                    // absolute or a name; empty: the first in the build's PATH
+  std::string source;               // absolute path
+  std::string destination = "env";  // below the job directory
+  std::string python;  // absolute, a name, or k_keep_python; empty: the first in the build's PATH
   std::vector<std::string> modules;      // loaded before a build
   std::string wheels;                    // an absolute directory; empty: the user gives none
   bool optional = false;                 // its failure does not fail the job
@@ -285,7 +288,7 @@ struct Option<VenvItem> {
       "--stage-venv=SOURCE[:DEST][,key[=value]]..., for example "
       "--stage-venv=~/projects/requirements.txt,module=python/3.11";
   static constexpr OptionKey<Item> keys[] = {
-      {"python", "PATH or NAME", TextForm<Item>{&Item::python, read_program, "<file>"},
+      {"python", "PATH, NAME or keep", TextForm<Item>{&Item::python, read_program, "<file>"},
        TreeEffect::changes, "the interpreter"},
       {"module", "NAME[+NAME]...", ListForm<Item>{&Item::modules, add_modules}, TreeEffect::changes,
        "modules to load first", "modules"},

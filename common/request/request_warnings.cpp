@@ -359,7 +359,8 @@ std::string about_wheels(const std::string& path, Start start) {
 
 // Warns about one that will be looked up and was not found here.
 std::string about_python(const VenvItem& venv) {
-  if (!is_program_name(venv.python) || !venv.modules.empty()) return {};
+  if (!is_program_name(venv.python) || venv.python == k_keep_python || !venv.modules.empty())
+    return {};
   return "python=" + venv.python + ": your PATH has no such program here, and the node looks for " +
          "it in the same PATH: write python=/PATH/TO/" + venv.python + ", or add module=NAME";
 }

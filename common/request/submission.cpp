@@ -88,6 +88,14 @@ Status check_as_meant(std::string_view option, std::string_view text, const std:
   return marked(option, text, {0, text.size()}, {EINVAL, why});
 }
 
+Status check_whole_venv(std::string_view text, const std::string& source) {
+  const auto whole = answer_for_option([&] { return environment_around(source); });
+  if (whole.empty()) return {};
+  return marked("stage-venv", text, {0, text.size()},
+                {EINVAL, source + " is a part of the environment " + whole +
+                             ": write --stage-venv=" + whole});
+}
+
 // No answer in time is no refusal, as above.
 Status check_percent_sign(std::string_view text, const std::string& source) {
   if (source.find('%') == std::string::npos) return {};
@@ -149,6 +157,7 @@ Status add_venv(StageRequest& request, std::string_view text) {
                                request.venv->source});
   TRY_ASSIGN(request.venv, parse_venv_option(text, submit_place()));
   TRY(check_as_meant("stage-venv", text, request.venv->source, request.venv->destination));
+  TRY(check_whole_venv(text, request.venv->source));
   return check_added(request, "stage-venv", text);
 }
 
@@ -156,7 +165,7 @@ void add_what_a_build_needs(VenvItem& venv, const std::vector<std::string>& more
   if (is_directory(venv.source)) return;
   venv.environment = environment_for_build(more);
   const char* path = std::getenv("PATH");
-  if (!venv.modules.empty() || path == nullptr) return;
+  if (!venv.modules.empty() || path == nullptr || venv.python == k_keep_python) return;
   if (venv.python.empty()) venv.python = python_in(path);
   if (!is_program_name(venv.python)) return;
   if (std::string found = program_in_path(path, venv.python); !found.empty())

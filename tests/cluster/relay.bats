@@ -465,6 +465,23 @@ SCRIPT
     for node in $(nodes); do on "$node" nodestage cache --drop; done
 }
 
+@test "the interpreter of an environment is read once in all" {
+    as alice bash -eu <<'SETUP'
+real=$(realpath /usr/bin/python3) name=${real##*/}
+mkdir -p slow/py/bin "slow/py/lib/$name"
+cp "$real" slow/py/bin
+(cd "/usr/lib/$name" && tar ch --exclude={test,unittest,asyncio,idlelib,lib2to3,distutils,'config-*'} .) | tar x -C "slow/py/lib/$name"
+"slow/py/bin/$name" -m venv --without-pip slow/own
+SETUP
+    sbatch_ends COMPLETED -N3 --stage-venv=slow/own --wrap 'srun python -c "import json, os; print(\"whole on\", json.__file__)"; du -sb $NODESTAGE_VENV/.python'
+    as alice rm -rf slow/py slow/own
+    is_whole "$JOBID" 3
+    local size
+    size=$(grep -oP '^\d+(?=.*\.python$)' <<<"$OUTPUT")
+    (($(sum "$JOBID" bytes_from_storage) < 3 * size / 2))
+    (($(sum "$JOBID" bytes_from_nodes) > size))
+}
+
 @test "a relay process is killed in the middle, on the head or behind it: every tree is whole" {
     local which node
     for which in head other; do

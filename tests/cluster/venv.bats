@@ -261,6 +261,27 @@ SCRIPT
     [[ $OUTPUT == *$'\nseen: '[1-9]* ]]
 }
 
+@test "a Python on a slow mount in the home: an import opens nothing there" {
+    as alice bash -ec '
+        real=$(realpath /usr/bin/python3) name=${real##*/}
+        mkdir -p "slow/py/bin" "slow/py/lib/$name"
+        cp "$real" slow/py/bin
+        (cd "/usr/lib/$name" && tar ch --exclude={test,unittest,asyncio,idlelib,lib2to3,distutils,"config-*"} .) |
+            tar x -C "slow/py/lib/$name"
+        "slow/py/bin/$name" -m venv --without-pip slow/env'
+    slow_mount --rate=20M n1 alice /home/alice/slow
+    sbatch_wait --limit=120 -w n1 --stage-venv=slow/env <<'SCRIPT'
+#!/bin/bash
+cd $SLURM_TMPDIR
+strace -f -qq -e trace=%file -o trace python -c 'import json, http.client, sys; print("base:", sys.base_prefix)'
+echo "below the home: $(grep -c '"/home/' trace)"
+SCRIPT
+    slow_unmount n1 /home/alice/slow
+    as alice rm -rf slow
+    [ "$STATE" = COMPLETED ]
+    has "$OUTPUT" 'its interpreter /home/alice/slow/py (' "base: /localscratch/alice.$JOBID.0/env/.python" $'\nbelow the home: 0'
+}
+
 @test "salloc's interactive step, srun, a job that a staged job submits" {
     show='echo "at: $(python -c "import sys; print(sys.prefix)") ${VIRTUAL_ENV-none} ${PYTHONHOME-unset}"'
     run as alice env PYTHONHOME=/nowhere salloc -N1 --stage-venv=tiny.tar.gz <<<"$show; exit"

@@ -83,6 +83,16 @@ find old -name '*.pyc' -delete)") == 0);
     run.prepare("mkdir h; printf '#!/bin/sh\\ntouch victim/ran\\n' >h/python3");
     run.prepare("sed -i \"s|^home = .*|home = $PWD/h|\" old/pyvenv.cfg");
   }
+  SUBCASE("it has an interpreter where staging puts one") {
+    run.prepare(
+        "mkdir -p old/.python/bin; for name in python python3; do mv old/bin/$name "
+        "old/.python/bin; ln -s ../.python/bin/$name old/bin; done");
+  }
+  SUBCASE("what is there leads out of it") {
+    run.prepare(
+        "mkdir -p old/.python; ln -s $PWD/old/bin old/.python/bin; mv old/bin/python3 "
+        "old/bin/real; rm old/bin/python; ln -s ../.python/bin/real old/bin/python");
+  }
   run.prepare("tar cf a.tar old");
   run.add_venv("a.tar");
   static_cast<void>(run.run());

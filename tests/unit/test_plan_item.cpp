@@ -348,6 +348,25 @@ TEST_CASE("plan shows how an environment is made and where results go") {
   CHECK(good.fault == "");
 }
 
+TEST_CASE("plan: an environment's private interpreter counts, but not with python=keep") {
+  const Plan plan;
+  plan.shell(
+      "mkdir -p py/bin py/lib/python3.7/site-packages e/bin e/lib/python3.7; cp /bin/true "
+      "py/bin/python3.7; ln -s $PWD/py/bin/python3.7 e/bin/python; echo home = $PWD/py/bin "
+      ">e/pyvenv.cfg; head -c 3000 /dev/zero | tee py/lib/python3.7/os.py "
+      ">py/lib/python3.7/site-packages/x; [ $(id -u) != 0 ] || chown -R 65534 py e");
+  VenvItem venv;
+  venv.source = plan.scratch / "e";
+  const PlanItem own = plan_venv(venv, 4);
+  REQUIRE(own.advice.size() == 2);
+  CHECK(own.advice[1] == "its interpreter " + (plan.scratch / "py") +
+                             " (about 2.9 KiB) is staged, too; python=keep leaves it there");
+  venv.python = "keep";
+  const PlanItem kept = plan_venv(venv, 4);
+  CHECK(kept.advice.size() == 1);
+  CHECK(kept.bytes.value + 3000 == own.bytes.value);
+}
+
 TEST_CASE("plan: root decodes nobody's archive") {
   const Plan tree;
   PlanArguments arguments{.texts = {.datasets = {tree.scratch / "data.bin"}}};

@@ -66,6 +66,19 @@ TEST_CASE("a file that exists under another reading of the text is refused with 
   CHECK(venv.text().starts_with("--stage-venv: "));
 }
 
+TEST_CASE("a part of an environment is refused, with the environment") {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch / "e/bin");
+  for (const char* name : {"e/pyvenv.cfg", "e/bin/activate"}) std::ofstream(scratch / name) << "x";
+  for (const char* part : {"e/bin/activate", "e/bin/", "e/pyvenv.cfg"}) {
+    const Error refused = must_fail(to_request({{}, {scratch / part}, {}}));
+    CHECK(has(refused.text(), "e: write --stage-venv=" + (scratch / "e")));
+  }
+  CHECK(to_request({{}, {scratch / "e"}, {}}));
+  CHECK(must(to_request({{}, {scratch / "e,python=keep"}, {}})).venv->python == "keep");
+  CHECK(must(to_request({{}, {scratch / "r.txt,python=keep"}, {}})).venv->python == "keep");
+}
+
 TEST_CASE("a directory can be shared") {
   const Scratch scratch;
   const std::string directory = scratch / "my env";

@@ -142,6 +142,9 @@ TEST_CASE("the wheels of an environment, and an interpreter that is to be looked
   venv.wheels.clear();
   venv.python = "python9.9";
   CHECK(submitted.warnings().find("python=python9.9: your PATH has no such program") == 0);
+  venv.python = "keep";
+  CHECK(submitted.warnings() == "");
+  venv.python = "python9.9";
   venv.modules = {"python/9"};
   CHECK(submitted.warnings() == "");
   venv = {submitted.scratch / "dir", "env", "python9.9", {}, "/no/such", false, {}, false};

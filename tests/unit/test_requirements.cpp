@@ -41,7 +41,7 @@ TEST_CASE("requirements: what would run code of its sources is refused, with the
                            "pkg/x-1.0.zip",
                            "git+https://host/x.git",
                            "x @ git+ssh://host/x",
-                           "x @ file:///home/a/x",
+                           "x @ file:///usr",
                            "--no-binary :all:",
                            "  -e git+https://host/x#egg=x",
                            "--pre --no-binary :all:",
@@ -50,7 +50,7 @@ TEST_CASE("requirements: what would run code of its sources is refused, with the
                            "--edit .",
                            "numpy --no-binary=x",
                            "--pre \"--no-binary\" x",
-                           "x\t@ file:///home/a/x",
+                           "x\t@ file:///usr",
                            "# x \\\n-e .",
                            "x\r-e .",
                            "x\f-e ."}) {
@@ -58,6 +58,9 @@ TEST_CASE("requirements: what would run code of its sources is refused, with the
     CHECK(has(fault, "wheels-only"));
   }
   CHECK(has(fault_of("-\\\r\ne .\r\n"), "'-e .' is not a wheel"));
+  CHECK(has(fault_of("a @ file:///croot/a_1/work\n"),
+            "'a @ file:///croot/a_1/work' names a file that does not exist here\nCorrect its path; "
+            "or if"));
   CHECK(has(fault_of("-\\\ne .\n"), "'-e .' is not a wheel"));
 }
 
@@ -93,6 +96,18 @@ TEST_CASE("requirements: files that are something else") {
   CHECK(check_is_requirements(scratch / "empty.txt"));
   CHECK_FALSE(check_is_requirements(scratch / "pyproject.toml"));
   CHECK_FALSE(check_is_requirements(scratch / "data"));
+  std::ofstream(scratch / "environment.yml") << "name: torch\n";
+  CHECK(has(must_fail(check_is_requirements(scratch / "environment.yml")).text(),
+            "conda env create --file"));
+  std::filesystem::create_directories(scratch / "e/bin");
+  std::filesystem::create_directories(scratch / "bin");
+  for (const char* name : {"e/pyvenv.cfg", "e/requirements.txt", "e/bin/activate", "bin/activate"})
+    std::ofstream(scratch / name) << "deactivate () {\n";
+  for (const char* part : {"e/bin/activate", "e/pyvenv.cfg", "e/bin"})
+    CHECK(has(must_fail(check_is_requirements(scratch / part)).text(),
+              "Name the environment itself: --stage-venv=" + (scratch / "e")));
+  for (const char* other : {"bin/activate", "e/requirements.txt"})
+    CHECK(check_is_requirements(scratch / other));
 }
 
 namespace {
@@ -132,8 +147,14 @@ TEST_CASE("requirements: what is downloaded, with the line") {
   }
   CHECK(has(beyond("x @ https://me:secret@host/x.whl"), "https://****@host/x.whl"));
   CHECK(beyond("--index-url https://host/simple\n--extra-index-url https://${TOKEN}@host/\nnumpy\n"
-               "y @ file:///w/y-1-py3-none-any.whl\n-f https://host/wheels\n# https://host\n")
+               "y @ file:///usr/./bin\n-f https://host/wheels\n# https://host\n")
             .empty());
+}
+
+TEST_CASE("requirements: wheels that pip freeze names where conda had them") {
+  CHECK(has(beyond("numpy @ file:///croot/n%20p/dist/numpy-1.26.4-cp312.whl#sha256=12\n"),
+            "names a file that does not exist here"));
+  CHECK(beyond("x @ file:///croot/x-1-py3-none-any.whl ; python_version < '3'\n").empty());
 }
 
 TEST_CASE("requirements: a line with a marker counts if pip has acted on it") {
@@ -148,6 +169,8 @@ TEST_CASE("requirements: variables that the build has, and one that it has not")
   CHECK(has(beyond("numpy\n${WHEELS}/demo-1-py3-none-any.whl\n"),
             "'${WHEELS}/demo-1-py3-none-any.whl': the build has no variable ${WHEELS}"));
   CHECK_FALSE(beyond("-r ${W}/${NONE}/r.txt").empty());
+  CHECK(has(beyond("numpy\n--find-links ${WHEELS}/w\n"), "the build has no variable ${WHEELS}"));
+  CHECK(has(beyond("-f${WHEELS}\n"), "the build has no variable ${WHEELS}"));
   CHECK(beyond("${small}/$W/${}x-1-py3-none-any.whl").empty());
   CHECK(with_variables("${W}-${W}${NONE}${R}", {"W=${W}", "R=r"}) == "${W}-${W}${NONE}r");
 }

@@ -64,6 +64,55 @@ TEST_CASE("venv: a shared one works at its path in the cache, without write bits
         decided.path + "/share\n");
 }
 
+TEST_CASE("venv: a shared one has its interpreter in the cache, too") {
+  ShareRun<VenvRun> run;
+  run.order.cache = run.data() + "/cache";
+  run.make_python();
+  run.prepare("py/bin/python3 -m venv --without-pip old");
+  run.add_venv("old").shared = true;
+  const SharedItem decided = run.decide(ShareRole::lead, "env");
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.has_flag(k_item_whole));
+  REQUIRE(publish(run, decided) == 0);
+  run.prepare("mv py gone");
+  CHECK(run.output("env/bin/python -c 'import json, sys; print(sys.base_prefix)'") ==
+        decided.path + "/.python\n");
+}
+
+TEST_CASE("venv: one that is built with the user's own interpreter has that, too") {
+  Requirements run;
+  run.prepare(k_uv);
+  run.make_python();
+  run.order.venv.installer = VenvInstaller::uv;
+  run.item().python = run.data() + "/py/bin/python3";
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  run.prepare("mv py gone");
+  CHECK(run.output("env/bin/python -c 'import json, sys; print(sys.base_prefix)'") ==
+        run.job() + "/env/.python\n");
+}
+
+TEST_CASE("identify: a venv by what is staged of its interpreter") {
+  ShareRun<VenvRun> run;
+  run.make_python();
+  run.prepare("py/bin/python3 -m venv --without-pip old; cd py/lib/*/json; mkdir __pycache__");
+  auto& item = run.add_venv("old");
+  item.shared = true;
+  const std::string key = run.valid_key();
+  bool is_changed = true;
+  SUBCASE("its standard library") { run.prepare("echo >>py/lib/python3*/json/decoder.py"); }
+  SUBCASE("another program") { run.prepare("p=$(realpath py/bin/python); cp $p p; mv p $p"); }
+  SUBCASE("it stays") { item.python = "keep"; }
+  SUBCASE("what is not staged") {
+    run.prepare("echo >>py/lib/python3*/site-packages/large.py; echo >>py/bin/other");
+    is_changed = false;
+  }
+  SUBCASE("its compiled files") {
+    run.prepare("cd py/lib/*/json; touch __pycache__/x.pyc");
+    is_changed = false;
+  }
+  CHECK((run.valid_key() != key) == is_changed);
+}
+
 TEST_CASE("venv: a shared one that cannot be kept works at its destination") {
   const char* source = "old.tgz";
   std::string change = "touch old.tgz";

@@ -182,6 +182,95 @@ TEST_CASE("venv: another version of Python") {
   CHECK(has(run.cause(), "was made for Python 3.99, and /usr/bin/python3 on node n1 is 3."));
 }
 
+namespace {
+
+// Where json is imported from, and where the interpreter looks for its library.
+constexpr const char* k_where =
+    "/bin/python -c 'import json, sys; print(json.__file__.split(\"/lib/\")[0], sys.base_prefix)'";
+
+}  // namespace
+
+TEST_CASE("venv: an interpreter of the user's own is staged with it") {
+  VenvRun run;
+  run.make_python();
+  std::string source = "old";
+  std::string make = "py/bin/python3 -m venv --without-pip old";
+  VenvItem& item = run.add_venv("old");
+  SUBCASE("links") {}
+  SUBCASE("copies") { make += " --copies"; }
+  SUBCASE("by a link to its directory, as uv makes it") {
+    make = "ln -s py minor; minor/bin/python3 -m venv --without-pip old";
+  }
+  SUBCASE("read-only, and kept for further jobs") {
+    make += "; chmod -R a-w old py/lib";
+    item.shared = true;
+  }
+  SUBCASE("in an archive") { make += "; tar czf old.tgz old; rm -r old; mv old.tgz old"; }
+  run.prepare(make);
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK_MESSAGE(has(run.note(), "its interpreter " + run.data() + "/py ("), run.note());
+  CHECK_MESSAGE(has(run.note(), "B) is staged, too"), run.note());
+  const std::string own = run.job() + "/env/.python";
+  run.prepare("mv py gone");
+  CHECK(run.output("env" + std::string(k_where)) == own + " " + own + "\n");
+  CHECK(run.output("grep ^home env/pyvenv.cfg") == "home = " + own + "/bin\n");
+  CHECK(run.output(
+            "cd env/.python; ls -d bin/other pkgs lib/p*/site-packages lib/lib* 2>/dev/null") ==
+        "lib/libz.so.1\n");
+}
+
+TEST_CASE("venv: an interpreter stays where it is") {
+  VenvRun run;
+  run.make_python();
+  std::string make = "py/bin/python3 -m venv --without-pip old";
+  std::string note;
+  VenvItem& item = run.add_venv("old");
+  const std::string failed = "its interpreter " + run.data() + "/py is still read from there: ";
+  SUBCASE("python=keep") { item.python = "keep"; }
+  SUBCASE("of a module") { item.modules = {"python/3"}; }
+  SUBCASE("without a standard library of its own") {
+    make += "; mv py/lib/python3* .; ln -s $PWD/python3* py/lib";
+  }
+  SUBCASE("with a part that cannot be read") {
+    make += "; chmod 000 py/lib/python3*/json/decoder.py";
+    note = failed + run.data() + "/py/lib/python3.";
+  }
+  SUBCASE("that does not run in another place") {
+    make +=
+        "; printf '#!/bin/sh\nexec /usr/bin/python3 \"$@\"\n' >py/new; chmod 755 py/new; mv py/new "
+        "$(realpath py/bin/python)";
+    note = failed + "a copy of it does not work";
+  }
+  SUBCASE("of an environment that has another one") {
+    make += "; mkdir old/.python; touch old/.python/mine";
+    note = failed + "the environment has another one in .python";
+  }
+  SUBCASE("of an archive that is kept, whose key does not know it") {
+    make += "; tar cf old.tar old; rm -r old; mv old.tar old";
+    item.shared = true;
+  }
+  run.prepare(make);
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK_MESSAGE(run.note().starts_with(note), run.note());
+  CHECK_MESSAGE(has(run.note(), "interpreter") == has(note, "interpreter"), run.note());
+  CHECK(run.in_job("[ ! -e env/.python/bin ]"));
+  CHECK(run.output("readlink env/bin/python3") == run.data() + "/py/bin/python3\n");
+}
+
+TEST_CASE("venv: one that was staged with its interpreter is staged again") {
+  VenvRun run;
+  run.make_python();
+  run.prepare("py/bin/python3 -m venv --without-pip old");
+  run.add_venv("old");
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  run.prepare("rm -rf old; mv ../job/env again; mv py gone");
+  run.add_venv("again");
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  run.prepare("mv again away");
+  const std::string own = run.job() + "/env/.python";
+  CHECK(run.output("env" + std::string(k_where)) == own + " " + own + "\n");
+}
+
 TEST_CASE("venv: editable installs, inside and outside") {
   VenvRun run;
   run.make("old");

@@ -27,6 +27,21 @@ printf '../../../bin/show,sha256=old,1\npack/__init__.py,sha256=old,1\npack-1.di
 )");
   }
 
+  // A Python of the user's own in py, as uv and pyenv install one: the system's, without most
+  // modules.
+  void make_python() const {
+    prepare(R"(real=$(realpath /usr/bin/python3); name=${real##*/}
+mkdir -p py/{bin,pkgs,lib/"$name"/site-packages}
+cp "$real" py/bin; ln -s "$name" py/bin/python3; ln -s python3 py/bin/python
+"$real" -ISc 'import argparse, json, venv, runpy, py_compile, sysconfig, sys; sysconfig.get_config_vars()
+for module in list(sys.modules.values()):
+    file = getattr(module, "__file__", None)
+    file and print(file.split("/" + sys.argv[1] + "/")[1])' "$name" |
+  tar c -hC /usr/lib/"$name" -T - venv | tar x -C py/lib/"$name"
+echo large >py/lib/"$name"/site-packages/large.py; echo other >py/bin/other
+touch py/lib/lib{mkl_core,z}.so.1; chmod 000 py/pkgs)");
+  }
+
   nodestage::VenvItem& add_venv(const std::string& name) {
     request.venv = nodestage::VenvItem{};
     request.venv->source = data() + "/" + name;

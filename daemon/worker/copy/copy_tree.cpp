@@ -116,7 +116,7 @@ void TreeRun::add_directory(CopiedDirectory& parent, const std::string& name, En
 Status TreeRun::list(CopiedDirectory& parent, const std::string& name, Entry entry,
                      unsigned thread) {
   const std::string path = prefix(parent) + name;
-  if (!options_.filter.excludes(path)) {
+  if (options_.filter.wants(path) || options_.filter.may_want_below(path)) {
     const auto above = directories_.from(parent);
     if (!above) return leaves_.unreadable(path, above.error().code);
     const int follow = entry == Entry::link ? 0 : O_NOFOLLOW;

@@ -16,6 +16,7 @@
 #include "daemon/worker/venv/builder.hpp"
 #include "daemon/worker/venv/requirements.hpp"
 #include "daemon/worker/venv/venv_build.hpp"
+#include "daemon/worker/venv/venv_interpreter.hpp"
 
 namespace nodestage {
 namespace {
@@ -178,6 +179,19 @@ void add_environment(ShareKey& key, const VenvItem& item, int fd, const ShareRul
   key.add_tree(item.source,
                look_at_tree(item.source, fd,
                             {filter, LinksOut::kept, rules.order.threads, trust, rules.copy_stop}));
+  const auto interpreter = interpreter_of_directory(item);
+  if (!interpreter || key.is_refused()) return;
+  key.add_program("interpreter", interpreter->program);
+  const std::string library = interpreter->library();
+  const auto directory = open_at(AT_FDCWD, library, O_PATH | O_DIRECTORY);
+  if (!directory) return key.refuse(directory.error().what);
+  // Python writes its compiled files there, now and then.
+  std::vector<std::string> ignored = interpreter->unused();
+  ignored.emplace_back("__pycache__");
+  const EntryFilter parts(0, {}, ignored);
+  key.add_tree(library,
+               look_at_tree(library, directory->get(),
+                            {parts, LinksOut::kept, rules.order.threads, trust, rules.copy_stop}));
 }
 
 const char* kind_of(VenvSource source) {

@@ -16,6 +16,7 @@
 #include "daemon/worker/tree/tree_walk.hpp"
 #include "daemon/worker/venv/builder.hpp"
 #include "daemon/worker/venv/venv.hpp"
+#include "daemon/worker/venv/venv_interpreter.hpp"
 
 namespace nodestage {
 namespace {
@@ -104,6 +105,7 @@ class StagedVenv final : public StagedItem {
 
  private:
   Status stage() override;
+  Status expect_interpreter();
   [[nodiscard]] const char* noun() const override { return "venv"; }
   [[nodiscard]] std::uint32_t kind_flag() const override { return k_item_venv; }
   [[nodiscard]] std::string short_name() const override { return "VENV"; }
@@ -131,9 +133,20 @@ Status StagedVenv::plan() {
   if (!sharing_.is_link()) {
     sources_ = {item_.source};
     TRY(measure());
+    TRY(expect_interpreter());
   }
   TRY(context_.workspace.claim(item_.destination, item_.source));
   progress_.set_destination(item_.destination);
+  return {};
+}
+
+// It is read after the environment.
+Status StagedVenv::expect_interpreter() {
+  if (context_.relays == nullptr || !may_relay(true)) return {};
+  const auto found = interpreter_of_directory(item_);
+  if (!found) return {};
+  TRY_ASSIGN(const struct stat info, examine_source(found->prefix));
+  static_cast<void>(context_.relays->expect(found->prefix, info));
   return {};
 }
 
@@ -181,6 +194,7 @@ Status StagedVenv::build(Piece& piece, int item_fd) {
         const SourceIdentity after = identify(piece);
         return sharing_.judge(before ? *before : after, after, destination_path());
       });
+  if (piece.is_directory() && may_relay(true)) venv.relay_by(relay_);
   Status made = venv.make(piece, {item_fd, built_, context_.umask, space_});
   progress_.set_note("");
   const auto logs = open_directory_at(item_fd, Venv::k_log_directory);

@@ -1,6 +1,7 @@
 #include "daemon/worker/venv/requirements.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -152,11 +153,30 @@ Error not_a_wheel(const std::string& path, const std::string& line) {
                "give wheels=DIR");
 }
 
+// Returns whether "NAME @ file:///PATH" names what is not there.
+bool is_missing_file(std::string_view requirement) {
+  static constexpr std::string_view k_scheme = "file://";
+  const std::string_view place = place_in(requirement);
+  if (requirement.find(" @ ") == std::string_view::npos || !place.starts_with(k_scheme))
+    return false;
+  return ::access(percent_decoded(place.substr(k_scheme.size())).c_str(), F_OK) != 0 &&
+         (errno == ENOENT || errno == ENOTDIR);
+}
+
+Error no_file(const std::string& path, const std::string& line) {
+  return fault(ENOENT,
+               shown(path) + ": '" + shown(line) + "' names a file that does not exist here",
+               "Correct its path; or if it is a line of `pip freeze` for a package of conda, write "
+               "the file with `pip list --format=freeze`");
+}
+
 Status check(const std::string& path, std::set<std::string>& seen) {
   if (seen.size() >= k_max_requirement_files || !seen.insert(path).second) return {};
   const auto text = read_requirements(path);
   for (const auto& line : requirement_lines(text ? *text : "")) {
-    if (wants_source(line)) return not_a_wheel(path, line.text);
+    if (wants_source(line))
+      return is_missing_file(line.requirement) ? no_file(path, line.text)
+                                               : not_a_wheel(path, line.text);
     for (const auto& option : line.options) {
       if (const std::string next = included_file(option, path); !next.empty())
         TRY(check(next, seen));
@@ -257,22 +277,6 @@ Status check_wheels_only(const std::string& path) {
   return check(path, seen);
 }
 
-Status check_is_requirements(const std::string& path) {
-  const auto text = read_requirements(path);
-  if (!text) {
-    return fault(
-        text.error().code, shown(path) + ": cannot be read: " + text.error().text(),
-        "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt");
-  }
-  const bool is_other = path.ends_with(".toml") || path.ends_with(".yml") ||
-                        path.ends_with(".yaml") || path.ends_with(".lock") ||
-                        path.ends_with("/Pipfile");
-  if (!is_other && text->find('\0') == std::string::npos) return {};
-  return fault(EINVAL, shown(path) + ": is not a requirements file",
-               "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt "
-               "(made by: pip freeze > requirements.txt)");
-}
-
 namespace {
 
 constexpr std::string_view k_of_names = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -370,7 +374,11 @@ class Reach {
       if (!variable.empty() && counts(variable)) return no_variable(path, written.text, variable);
       if (is_remote(place) && counts(core_of(place))) return no_network(path, written.text);
     }
+    if (!is_marked && is_missing_file(line.requirement)) return no_file(path, written.text);
     for (const auto& option : line.options) {
+      const std::string variable =
+          option.is("-f", "--find-links", 4) ? first_variable(option.value) : "";
+      if (!variable.empty()) return no_variable(path, written.text, variable);
       if (const std::string next = included_file(option, path); !next.empty())
         TRY(check_file(next));
     }

@@ -49,9 +49,6 @@ std::string included_file(const RequirementOption& option, const std::string& pa
 // understood here; venv_build.cpp, not this check, ensures that no such code runs.
 Status check_wheels_only(const std::string& path);
 
-// Refuses, with a text for the user, a file that can be no requirements file: text without a NUL.
-Status check_is_requirements(const std::string& path);
-
 // All that an offline build reads because a requirements file says so. No path is listed twice.
 struct RequirementFiles {
   std::vector<std::string> texts;        // the file itself, and what it includes by -r and -c

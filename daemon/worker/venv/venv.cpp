@@ -12,6 +12,7 @@
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/tree/remove_tree.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 #include "daemon/worker/venv/requirements.hpp"
 
@@ -62,6 +63,10 @@ work(0)
 for child in children:
     os.waitpid(child, 0)
 )";
+
+// argv: the directory in which an interpreter must find its standard library.
+constexpr const char* k_try =
+    "import os, sys; sys.exit(not os.path.samefile(sys.prefix, sys.argv[1]))";
 
 // The only name in a directory if that is a directory, otherwise "".
 std::string only_directory(int dir_fd) {
@@ -138,7 +143,7 @@ Status Venv::make(Piece& piece, const Piece::Place& place) {
     // python= is set by the submission, too.
     if (!item_.wheels.empty()) add_note("nothing was built, so wheels= had no meaning");
   }
-  TRY(relocate(directory->get(), path));
+  TRY(relocate(directory->get(), place));
   if (is_noexec(place.dir_fd)) add_note(k_noexec);
   if (!item_.modules.empty()) add_note(k_reminder);
   return {};
@@ -155,7 +160,10 @@ Status Venv::copy(Piece& piece, const Piece::Place& place) {
 Status Venv::check_source(const Piece::Place& place) {
   const auto source = open_at(AT_FDCWD, item_.source, O_PATH | O_DIRECTORY);
   const VenvKind kind = source ? venv_kind(source->get()) : VenvKind::none;
-  if (kind == VenvKind::none) return no_environment(item_.source, source ? source->get() : -1);
+  if (kind == VenvKind::none) {
+    TRY(check_whole_environment(item_.source));
+    return no_environment(item_.source, source ? source->get() : -1);
+  }
   char resolved[PATH_MAX];
   if (::realpath(item_.source.c_str(), resolved) != nullptr) from_.emplace_back(resolved);
   from_.push_back(without_slashes(item_.source));
@@ -245,12 +253,15 @@ Status Venv::unpack_conda(const std::string& path) {
        "too, make it again with conda-pack"});
 }
 
-Status Venv::relocate(int dir_fd, const std::string& path) {
-  for (auto& place : old_places(dir_fd)) from_.push_back(std::move(place));
+Status Venv::relocate(int dir_fd, const Piece::Place& place) {
+  const std::string path = path_of(place.dir_fd) + "/" + place.name;
+  for (auto& old : old_places(dir_fd)) from_.push_back(std::move(old));
   from_.push_back(path);
+  TRY_ASSIGN(VenvPython python,
+             venv_python(dir_fd, VenvMove(from_, path), item_.source, order_.node));
+  TRY(take_interpreter(dir_fd, place, python));
   const std::string to = decide_();
   const VenvMove move(from_, to);
-  TRY_ASSIGN(const VenvPython python, venv_python(dir_fd, move, item_.source, order_.node));
   VenvRelocation relocation(dir_fd, move, options_, meter_);
   TRY(relocation.run());
   if (relocation.is_from_elsewhere()) return from_elsewhere(item_.source);
@@ -267,6 +278,55 @@ Status Venv::relocate(int dir_fd, const std::string& path) {
   if (python.path.empty() && order_.venv.build == VenvBuild::off) return {};
   const std::string program = python.path.empty() ? path + "/bin/python" : python.path;
   return compile(names, path, to, program);
+}
+
+// What cannot be staged is used where it is, as the source of the environment does.
+Status Venv::take_interpreter(int dir_fd, const Piece::Place& place, VenvPython& python) {
+  const auto found = private_interpreter(python, item_);
+  // The key of an archive that is shared does not know the interpreter.
+  const bool is_unknown = item_.shared && options_.env == EnvPython::take;
+  if (!found || is_unknown || is_noexec(place.dir_fd) ||
+      !VenvMove(from_, "/").moved(found->program).empty())
+    return {};
+  const std::string subject = "its interpreter " + shown(found->prefix);
+  const std::string stays = subject + " is still read from there: ";
+  if (has_entry(dir_fd, std::string(k_own_python))) {
+    add_note(stays + "the environment has another one in " + std::string(k_own_python));
+    return {};
+  }
+  const MeterMark mark(meter_);
+  const std::uint64_t before = meter_.bytes_written;
+  const std::string own = path_of(dir_fd) + "/" + std::string(k_own_python);
+  const WritableDirectory writable(dir_fd);
+  Status copied = copy_interpreter(*found, dir_fd, place);
+  Status tried = copied
+                     ? commands_->run({own + "/bin/" + found->name, "-I", "-S", "-c", k_try, own},
+                                      {"a copy of it", ""})
+                     : Status();
+  if (copied && tried) {
+    options_.interpreter = found->program;
+    python.path = own + "/bin/" + found->name;
+    add_note(subject + " (" + human_bytes(meter_.bytes_written - before) + ") is staged, too" +
+             found->library_note());
+    return {};
+  }
+  if (!copied && is_stopped(copied.error())) return copied;
+  if (!tried && tried.error().code != 0) return tried;
+  static_cast<void>(!remove_entry(dir_fd, std::string(k_own_python)));
+  place.space.removed(meter_.bytes_written - before);
+  mark.restore();
+  add_note(stays + (copied ? "a copy of it does not work" : copied.error().what));
+  return {};
+}
+
+Status Venv::copy_interpreter(const PrivateInterpreter& found, int dir_fd,
+                              const Piece::Place& place) {
+  PieceLimits limits;
+  limits.threads = order_.threads;
+  limits.rules = order_.extract;
+  TRY_ASSIGN(Piece piece, Piece::open(found.prefix, found.parts(), meter_, limits));
+  if (relay_ != nullptr) piece.relay_by(*relay_);
+  return piece.build({dir_fd, std::string(k_own_python), place.umask, place.space});
 }
 
 // Uses the program outside, which runs none of the environment's files (-I -S), or that of conda.

@@ -13,10 +13,13 @@
 #include "daemon/worker/piece/piece.hpp"
 #include "daemon/worker/venv/builder.hpp"
 #include "daemon/worker/venv/venv_build.hpp"
+#include "daemon/worker/venv/venv_interpreter.hpp"
 #include "daemon/worker/venv/venv_python.hpp"
 #include "daemon/worker/venv/venv_relocation.hpp"
 
 namespace nodestage {
+
+class ItemRelay;
 
 class Venv {
  public:
@@ -38,6 +41,9 @@ class Venv {
   // Returns "venv", "tar.gz of a venv", or "requirements".
   [[nodiscard]] static std::string kind(const Piece& piece);
 
+  // make() reads the interpreter from other nodes of the job, where it can. Borrowed.
+  void relay_by(ItemRelay& relay) { relay_ = &relay; }
+
   // Makes place.name in place.dir_fd from the source that `piece` has opened: complete, with paths
   // that are right once it is at the decided path, and with compiled files that are valid there. If
   // anything was run, creates a directory "build" beside it, with the log.
@@ -58,7 +64,9 @@ class Venv {
   Status extract(Piece& piece, const Piece::Place& place);
   Status build(const Piece::Place& place);
   Status unpack_conda(const std::string& path);
-  Status relocate(int dir_fd, const std::string& path);
+  Status relocate(int dir_fd, const Piece::Place& place);
+  Status take_interpreter(int dir_fd, const Piece::Place& place, VenvPython& python);
+  Status copy_interpreter(const PrivateInterpreter& found, int dir_fd, const Piece::Place& place);
   Status compile(const std::vector<std::string>& names, const std::string& path,
                  const std::string& to, const std::string& program);
   Result<EnvironmentBuild*> commands(const Piece::Place& place);
@@ -71,6 +79,7 @@ class Venv {
   const std::atomic<bool>& stop_;
   Report report_;
   Decide decide_;
+  ItemRelay* relay_ = nullptr;
   std::unique_ptr<EnvironmentBuild> commands_;
   std::vector<std::string> from_;  // where it was before, as far as the source shows
   VenvRelocation::Options options_;

@@ -145,8 +145,8 @@ constexpr const char* k_module_inits[] = {"/etc/profile.d/lmod.sh", "/etc/profil
 }  // namespace
 
 std::string python_for(const VenvItem& item, const std::vector<std::string>& environment) {
-  if (is_program_name(item.python)) return program_in(environment, item.python);
-  std::string python = item.python;
+  std::string python = item.python == k_keep_python ? "" : item.python;
+  if (is_program_name(python)) return program_in(environment, python);
   for (const char* name : {"python3", "python"}) {
     if (python.empty()) python = program_in(environment, name);
   }
@@ -326,7 +326,9 @@ Status EnvironmentBuild::load_modules() {
 Result<std::string> EnvironmentBuild::find_python() const {
   std::string python = python_for(place_.item, environment_);
   if (!python.empty() && is_program(python)) return python;
-  const std::string name = place_.item.python.empty() ? "python3" : shown(place_.item.python);
+  const std::string name = place_.item.python.empty() || place_.item.python == k_keep_python
+                               ? "python3"
+                               : shown(place_.item.python);
   const char* where = place_.item.modules.empty() ? "submission" : "modules";
   return fault(ENOENT,
                shown(place_.item.source) + ": node " + place_.order.node + " has no " +

@@ -17,6 +17,7 @@
 #include "common/text/parsing.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/venv/builder.hpp"
+#include "daemon/worker/venv/requirements.hpp"
 
 namespace nodestage {
 
@@ -70,6 +71,17 @@ std::string venv_setting(std::string_view pyvenv_cfg, std::string_view key) {
   return {};
 }
 
+std::string with_venv_setting(std::string_view pyvenv_cfg, std::string_view key,
+                              const std::string& value) {
+  std::string result;
+  while (!pyvenv_cfg.empty()) {
+    const std::string_view line = take_part(pyvenv_cfg, '\n');
+    const bool is_meant = trimmed(line.substr(0, line.find('='))) == key;
+    result.append(is_meant ? std::string(key) + " = " + value : std::string(line)) += '\n';
+  }
+  return result;
+}
+
 namespace {
 
 constexpr std::size_t k_start_of_script = 4096;
@@ -102,7 +114,7 @@ std::vector<std::string> names_in(int dir_fd, const std::string& path) {
 
 namespace {
 
-// What bin/python leads to: a path outside, or the name of a file in bin.
+// What bin/python leads to: a path outside, k_to_own_python, or the name of a file in bin.
 std::string end_of_links(int bin_fd, const VenvMove& move, std::string name) {
   for (int i = 0; i < k_max_links; ++i) {
     std::string target = link_text(bin_fd, name);
@@ -111,7 +123,7 @@ std::string end_of_links(int bin_fd, const VenvMove& move, std::string name) {
     if (inside.starts_with(move.to() + "/bin/")) target = inside.substr(move.to().size() + 5);
     if (target.find('/') == std::string::npos) {
       name = target;
-    } else if (target.starts_with('/')) {
+    } else if (target.starts_with('/') || target.starts_with(k_to_own_python)) {
       return target;
     } else {
       return move.from().empty() ? target : move.from().front() + "/bin/" + target;
@@ -169,6 +181,36 @@ VenvKind venv_kind(int dir_fd) {
                                                                      : VenvKind::none;
 }
 
+Status check_whole_environment(const std::string& path) {
+  const std::string whole = environment_around(path);
+  if (whole.empty()) return {};
+  return fault(EINVAL, shown(path) + ": is a part of the environment " + shown(whole),
+               "Name the environment itself: --stage-venv=" + shown(whole));
+}
+
+Status check_is_requirements(const std::string& path) {
+  TRY(check_whole_environment(path));
+  const auto text = read_requirements(path);
+  if (!text) {
+    return fault(
+        text.error().code, shown(path) + ": cannot be read: " + text.error().text(),
+        "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt");
+  }
+  const bool is_other = path.ends_with(".toml") || path.ends_with(".yml") ||
+                        path.ends_with(".yaml") || path.ends_with(".lock") ||
+                        path.ends_with("/Pipfile");
+  if (!is_other && text->find('\0') == std::string::npos) return {};
+  if (path.ends_with(".yml") || path.ends_with(".yaml")) {
+    return fault(EINVAL,
+                 shown(path) + ": describes a conda environment, and no node makes one of it",
+                 "Make it once (conda env create --file " + shown(path) +
+                     "), and stage its directory: --stage-venv=~/miniconda3/envs/NAME");
+  }
+  return fault(EINVAL, shown(path) + ": is not a requirements file",
+               "--stage-venv takes a virtual environment, an archive of one, or a requirements.txt "
+               "(made by: pip freeze > requirements.txt)");
+}
+
 Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::string& source,
                                const std::string& node) {
   VenvPython python;
@@ -176,7 +218,9 @@ Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::stri
     if (python.version.empty()) python.version = version_in(name);
   }
   if (venv_kind(dir_fd) == VenvKind::conda) return python;
-  const std::string home = venv_setting(text_in(dir_fd, "pyvenv.cfg"), "home");
+  const std::string config = text_in(dir_fd, "pyvenv.cfg");
+  const std::string home = venv_setting(config, "home");
+  python.has_packages = venv_setting(config, "include-system-site-packages") == "true";
   const auto bin = open_in(dir_fd, "bin", O_PATH | O_DIRECTORY);
   if (!bin || (!has_entry(bin->get(), "python") && !has_entry(bin->get(), "python3"))) {
     return fault(ENOENT,
@@ -185,6 +229,9 @@ Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::stri
   }
   const std::string name = has_entry(bin->get(), "python") ? "python" : "python3";
   const std::string end = end_of_links(bin->get(), move, name);
+  // No program of an environment is run: what it has is compiled, or stays.
+  if (end.starts_with(k_to_own_python) && open_in(dir_fd, end.substr(3), O_PATH))
+    return VenvPython{};
   if (end.starts_with('/')) {
     if (!is_program(end)) return no_interpreter(source, end, node);
     python.path = end;

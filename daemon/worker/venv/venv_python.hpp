@@ -27,10 +27,19 @@ std::string place_in_activate(std::string_view activate);
 
 // Returns the value of "KEY = VALUE" in pyvenv.cfg, "" if there is none.
 std::string venv_setting(std::string_view pyvenv_cfg, std::string_view key);
+// Returns pyvenv.cfg with another value of a key that it has.
+std::string with_venv_setting(std::string_view pyvenv_cfg, std::string_view key,
+                              const std::string& value);
+
+// Below an environment's directory: the interpreter that was staged with it (venv_interpreter.hpp).
+inline constexpr std::string_view k_own_python = ".python";
+// What a link in bin to that starts with.
+inline constexpr std::string_view k_to_own_python = "../.python/bin/";
 
 struct VenvPython {
-  std::string path;     // absolute, outside of the environment; "": inside (conda)
+  std::string path;     // absolute, outside of the environment; "": inside (conda, k_own_python)
   std::string version;  // from lib/pythonX.Y inside: "3.11"; "" if there is none
+  bool has_packages = false;  // the environment uses those of the interpreter, too
 };
 
 // Finds that of the environment in dir_fd, before it is relocated. The first of `move.from()` is
@@ -51,6 +60,12 @@ std::vector<std::string> old_places(int dir_fd);
 // What a directory is: it contains pyvenv.cfg; conda-meta and bin/python; or none of these.
 enum class VenvKind { none, venv, conda };
 VenvKind venv_kind(int dir_fd);
+
+// Refuses, with a text for the user, a file that can be no requirements file: text without a NUL.
+Status check_is_requirements(const std::string& path);
+
+// Refuses a path that is a part of an environment, with the name of that.
+Status check_whole_environment(const std::string& path);
 
 // Returns the first `name` in PATH of `environment` (a list of "NAME=VALUE") that this process may
 // run; "" if there is none.

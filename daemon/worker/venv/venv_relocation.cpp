@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -101,8 +103,13 @@ std::string_view base_name(std::string_view path) { return split_path(path).name
 
 bool is_in_bin(std::string_view path) { return split_path(path).parent == "bin"; }
 
+bool is_in_own_python(std::string_view path) {
+  return path.starts_with(k_own_python) && path.substr(k_own_python.size()).starts_with('/');
+}
+
 // "lib/python3.11/x/y.py" → "3.11"; "" if the path is not below such a directory.
 std::string_view python_version(std::string_view path) {
+  if (is_in_own_python(path)) path.remove_prefix(k_own_python.size() + 1);
   const std::size_t start = path.starts_with("lib/python") ? 10 : 12;
   if (start == 12 && !path.starts_with("lib64/python")) return {};
   path.remove_prefix(start);
@@ -196,7 +203,8 @@ Status VenvRelocation::step(const TreeWalk& walk, const WalkStep& step) {
 
 Status VenvRelocation::link(const WalkStep& step, const std::string& path) {
   const std::string target = link_text(step.dir_fd, step.name);
-  if (target.empty()) return {};
+  if (target.empty() || is_in_own_python(path)) return {};
+  if (const auto own = own_python(path, target); !own.empty()) return link_to(step, path, own);
   std::string to = move_.moved(target);
   const std::string parent(split_path(path).parent);
   if (to.empty() && !target.starts_with('/') && !joined(parent, target)) {
@@ -212,10 +220,25 @@ Status VenvRelocation::link(const WalkStep& step, const std::string& path) {
   if (to.empty() ? target.starts_with('/') : !is_below(to, move_.to())) {
     if (!is_python) add(links_, path);
   }
-  if (to.empty()) return {};
+  return to.empty() ? Status() : link_to(step, path, to);
+}
+
+// The new text of a link in bin to the interpreter; "" for any other.
+std::string VenvRelocation::own_python(const std::string& path, const std::string& target) const {
+  if (options_.interpreter.empty() || !is_in_bin(path) || target.find('/') == std::string::npos)
+    return {};
+  char resolved[PATH_MAX];
+  const std::string full =
+      target.starts_with('/') ? target : move_.from().front() + "/bin/" + target;
+  if (::realpath(full.c_str(), resolved) == nullptr || resolved != options_.interpreter) return {};
+  return std::string(k_to_own_python).append(base_name(options_.interpreter));
+}
+
+Status VenvRelocation::link_to(const WalkStep& step, const std::string& path,
+                               const std::string& target) {
   const WritableDirectory writable(step.dir_fd);
   if (::unlinkat(step.dir_fd, step.name.c_str(), 0) != 0 ||
-      ::symlinkat(to.c_str(), step.dir_fd, step.name.c_str()) != 0) {
+      ::symlinkat(target.c_str(), step.dir_fd, step.name.c_str()) != 0) {
     return not_changed(path, errno);
   }
   ++rewritten_;
@@ -285,6 +308,9 @@ Status VenvRelocation::listed(const WalkStep& step, const std::string& path, int
 std::optional<std::string> VenvRelocation::moved(const std::string& path,
                                                  const std::string& content) {
   const std::string_view name = base_name(path);
+  if (path == "pyvenv.cfg" && !options_.interpreter.empty())
+    return with_venv_setting(moved_text(content, move_).value_or(content), "home",
+                             move_.to() + "/" + std::string(k_own_python) + "/bin");
   if (is_in_bin(path) && (name.starts_with("activate") || name.starts_with("Activate")))
     return moved_activate(content, move_);
   if (content.starts_with("#!"))

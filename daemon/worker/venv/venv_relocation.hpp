@@ -53,6 +53,7 @@ class VenvRelocation {
     EnvPython env = EnvPython::keep;  // scripts in bin with `/usr/bin/env python`
     Strings strings = Strings::keep;  // in binaries
     std::string origin;               // the path from which links with ".." start; "" if not known
+    std::string interpreter;  // without links; k_own_python has a copy of it. "": it has none
   };
 
   // Borrows everything; dir_fd (O_PATH is enough) is the environment's directory.
@@ -89,6 +90,8 @@ class VenvRelocation {
 
   Status step(const TreeWalk& walk, const WalkStep& step);
   Status link(const WalkStep& step, const std::string& path);
+  Status link_to(const WalkStep& step, const std::string& path, const std::string& target);
+  [[nodiscard]] std::string own_python(const std::string& path, const std::string& target) const;
   Status file(const WalkStep& step, const std::string& path);
   Status content(const WalkStep& step, const std::string& path, int fd);
   Status listed(const WalkStep& step, const std::string& path, int fd, const PrefixFile& file);
