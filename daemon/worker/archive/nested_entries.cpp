@@ -272,8 +272,10 @@ Result<bool> NestedEntries::open_level(Level& level, const ArchiveName& name) {
   if (start.empty()) return fault(0, "empty (0 bytes)", k_of_an_empty_one);
   const Coding coding = recognise_coding(start);
   if (coding != Coding::plain) return open_compressed(level, coding, name);
-  if (is_tar_start(start, name))
+  if (is_tar_start(start, name)) {
+    level.bytes->keep_no_more();
     return open_stream(level, std::make_unique<PlainMember>(*level.bytes), coding);
+  }
   const Container container = recognise_container(start);
   if (container == Container::none && is_all_zero(start))
     return fault(0, "empty: it begins with zeros", k_of_an_empty_one);
@@ -285,7 +287,6 @@ Result<bool> NestedEntries::open_level(Level& level, const ArchiveName& name) {
 
 Result<bool> NestedEntries::open_stream(Level& level, std::unique_ptr<Decoding> from,
                                         Coding coding) {
-  level.bytes->keep_no_more();
   level.decoder = std::make_unique<Decoder>(
       Decoder::Stream{level.member, level.bytes->size(), coding, &meter_}, std::move(from));
   level.entries = open_tar_entries(*level.decoder, rules_.end);
@@ -313,6 +314,8 @@ Result<bool> NestedEntries::open_compressed(Level& level, Coding coding, const A
     level.has_threads = is_for_threads(level);
     if (level.has_threads) {
       TRY_ASSIGN(from, start_member_decoding(*level.bytes, about, rules_.decoding));
+    } else {
+      level.bytes->keep_no_more();
     }
     return open_stream(level, std::move(from), coding);
   }
