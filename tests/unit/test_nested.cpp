@@ -81,9 +81,15 @@ TEST_CASE("large compressed archives in an archive, decoded by several threads, 
     run.pack("want/train/n1/in", "mid/in" + inner);
     run.pack("mid", "train/n1" + inner);
     run.pack("want/train/n2", "train/n2" + inner);
-    run.pack_outer("x.tar");
-    CHECK(run.built("x.tar") == "");
-    CHECK(run.note == "");
+    for (const std::string outer : {"x.tar", "x.7z"}) {
+      run.pack_outer(outer);
+      CHECK(run.built(outer) == "");
+      CHECK(run.note == "");
+    }
+    run.prepare("rm -f x.zip && cd train && python3 -c 'import zipfile, os\n" +
+                std::string("z = zipfile.ZipFile(\"../x.zip\", \"w\", zipfile.ZIP_DEFLATED)\n") +
+                "for n in os.listdir(): z.write(n, \"train/\" + n)\nz.close()'");
+    CHECK(run.built("x.zip") == "");
   }
 }
 

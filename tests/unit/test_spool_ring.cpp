@@ -20,7 +20,7 @@ RelayClock::time_point now;
 struct TwoReaders {
   explicit TwoReaders(RelayKind kind = RelayKind::file)
       : ring({*board, 0, spool.get(), k_ring, 64 * k_ring, k_patience, [] { return now; }, kind,
-              &dropped}) {
+              [this] { ++dropped; }}) {
     board->slots[0].reader = number(RelayReader::reading);
     look(0);
   }
@@ -40,7 +40,7 @@ struct TwoReaders {
 
   std::unique_ptr<RelayBoard> board = std::make_unique<RelayBoard>();
   Fd spool{::memfd_create("spool", MFD_CLOEXEC)};
-  std::atomic<unsigned> dropped = 0;
+  int dropped = 0;
   SpoolRing ring;
   std::unique_ptr<RingReader> successor = ring.join(0);
 };

@@ -293,9 +293,11 @@ Result<bool> NestedEntries::open_stream(Level& level, std::unique_ptr<Decoding> 
   return true;
 }
 
-// Threads cost more than a small one, and memory for each archive that has some.
+// Threads cost more than a small one, and memory for each archive that has some. One thread alone
+// can read a member of a zip (zip_member.hpp).
 bool NestedEntries::is_for_threads(const Level& level) const {
-  return rules_.decoding.threads > 1 && level.bytes->size() >= k_least_for_threads &&
+  return rules_.decoding.threads > 1 && level.is_wanted &&
+         level.bytes->size() >= k_least_for_threads && !has_zip_below() &&
          std::none_of(levels_.begin(), levels_.end(),
                       [](const Level& around) { return around.has_threads; });
 }
@@ -313,6 +315,7 @@ Result<bool> NestedEntries::open_compressed(Level& level, Coding coding, const A
     std::unique_ptr<Decoding> from = std::move(member);
     level.has_threads = is_for_threads(level);
     if (level.has_threads) {
+      from.reset();
       TRY_ASSIGN(from, start_member_decoding(*level.bytes, about, rules_.decoding));
     } else {
       level.bytes->keep_no_more();

@@ -147,7 +147,12 @@ class MemberBlocks final : public InputBlocks {
   Status start() override { return {}; }
   Result<Slice> next() override {
     if (is_stopped_) return stopped();
-    if (first_.empty()) return copied_next(bytes_);
+    if (!fault_) return fault_.error();
+    if (first_.empty()) {
+      auto slice = copied_next(bytes_);
+      if (!slice) fault_ = slice.error();
+      return slice;
+    }
     const Slice first = std::move(first_.front());
     first_.pop_front();
     return first;
@@ -157,6 +162,7 @@ class MemberBlocks final : public InputBlocks {
  private:
   MemberBytes& bytes_;
   std::deque<Slice> first_;
+  Status fault_;  // is repeated
   std::atomic<bool> is_stopped_ = false;
 };
 

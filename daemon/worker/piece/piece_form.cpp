@@ -211,9 +211,10 @@ Status ArchivePiece::open_entries() {
 void ArchivePiece::open_nested(std::optional<NestedRoom> room,
                                std::shared_ptr<const EntryFilter> filter) {
   if (wanted.nested == 0) return;
-  entries_ = open_nested_entries(std::move(entries_), *source,
-                                 {wanted.nested, wanted.eof, limits.rules, room, std::move(filter),
-                                  room ? decoder_limits() : DecoderLimits{1}});
+  entries_ =
+      open_nested_entries(std::move(entries_), *source,
+                          {wanted.nested, wanted.eof, limits.rules, room, std::move(filter),
+                           room && has_two_decoders() ? decoder_limits() : DecoderLimits{1}});
 }
 
 Result<std::unique_ptr<Entries>> ArchivePiece::entries_of_container() {

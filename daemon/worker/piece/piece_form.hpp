@@ -84,6 +84,8 @@ struct Skipped {
 std::string left_out_note(std::uint64_t count, const Skipped& what);
 
 // The base of each form. What a form's own functions do is said in piece.hpp.
+inline constexpr std::size_t k_least_of_two_decoders = std::size_t{144} << 20;
+
 struct PieceForm {
   std::string path;
   Unpacking wanted;
@@ -97,10 +99,13 @@ struct PieceForm {
   Fd directory = Fd();  // the source directory, once it was opened
 
   [[nodiscard]] bool is_joined() const { return !wanted.parts.empty(); }
-  // With nested, two decoders share the memory.
+  // With nested, two decoders share the memory, if it is enough for both.
   [[nodiscard]] DecoderLimits decoder_limits() const {
     const std::size_t memory = limits.memory - limits.memory / 3;
-    return {limits.threads, wanted.nested > 0 ? memory / 2 : memory};
+    return {limits.threads, has_two_decoders() ? memory / 2 : memory};
+  }
+  [[nodiscard]] bool has_two_decoders() const {
+    return wanted.nested > 0 && limits.memory >= k_least_of_two_decoders;
   }
   void add_note(const std::string& text);
   // Adds the note that so many were left out, if there are any.

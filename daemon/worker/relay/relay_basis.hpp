@@ -1,6 +1,7 @@
 // What all parts of one relay worker share: its order, its board, its plan, and its threads.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -169,7 +170,8 @@ struct RelayBasis {
   // Until then the upstream is not tried again, since it was silent.
   std::atomic<RelayClock::time_point> upstream_rests_until = RelayClock::time_point();
   std::atomic<std::uint64_t> read_in_all = 0;  // bytes of originals
-  std::atomic<unsigned> dropped = 0;           // readers that kept others waiting, of all sources
+  std::atomic<unsigned> slow_times = 0;        // at which readers of any source were dropped
+  std::atomic<RelayClock::time_point> slow_at = RelayClock::time_point();
 
   [[nodiscard]] std::chrono::seconds silence() const {
     return std::chrono::seconds(order.relay.silence_wait_s);
@@ -177,10 +179,15 @@ struct RelayBasis {
   [[nodiscard]] std::chrono::seconds patience() const {
     return std::chrono::seconds(order.relay.patience_s);
   }
-  // With a reader of one source after another: half as long for each that was dropped, so that a
+  // With the readers of the next source: half as long each time that some were dropped, so that a
   // slow node costs the others little more than once.
   [[nodiscard]] std::chrono::milliseconds patience_with_readers() const {
-    return std::chrono::milliseconds(patience()) / (1U << std::min(dropped.load(), 4U));
+    return std::chrono::milliseconds(patience()) / (1U << std::min(slow_times.load(), 4U));
+  }
+  // Readers that are dropped side by side have one cause.
+  void note_slow_reader() {
+    const auto now = RelayClock::now();
+    if (now - slow_at.exchange(now) >= patience()) ++slow_times;
   }
   [[nodiscard]] RelayClock::time_point plan_limit() const {
     return begun + std::chrono::seconds(order.relay.answer_wait_s);

@@ -108,7 +108,8 @@ SlotFeed::SlotFeed(RelayBasis& basis, const Place& place, std::string path,
       path_(std::move(path)),
       identity_(identity),
       ring_({basis.board, place.slot, basis.spool_fd, place.ring, identity.size,
-             basis.patience_with_readers(), RelayClock::now, place.kind, &basis.dropped}),
+             basis.patience_with_readers(), RelayClock::now, place.kind,
+             [&basis] { basis.note_slow_reader(); }}),
       choice_(place.kind == RelayKind::directory ? RelayChoice::relayed : RelayChoice::open) {}
 
 void SlotFeed::stop() {

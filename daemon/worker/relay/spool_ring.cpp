@@ -148,7 +148,7 @@ void SpoolRing::set_burdens(bool is_full) {
 void SpoolRing::drop_local() {
   auto expected = number(RelayReader::reading);
   if (!slot().reader.compare_exchange_strong(expected, number(RelayReader::dropped))) return;
-  if (place_.dropped != nullptr) ++*place_.dropped;
+  place_.on_drop();
   raise(place_.board.news);
 }
 
@@ -157,7 +157,7 @@ void SpoolRing::drop_slow_readers() {
   for (auto& successor : successors_) {
     if (!successor.burden.is_on || successor.burden.time < place_.patience) continue;
     successor.is_dropped = true;
-    if (place_.dropped != nullptr) ++*place_.dropped;
+    place_.on_drop();
     raise(place_.board.news);
   }
 }

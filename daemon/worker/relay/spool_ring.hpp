@@ -15,10 +15,10 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -56,8 +56,8 @@ class SpoolRing {
     std::uint64_t size;  // of the source
     std::chrono::milliseconds patience;
     RelayClock::time_point (*now)() = RelayClock::now;
-    RelayKind kind = RelayKind::file;          // directory: `size` is not known before the end
-    std::atomic<unsigned>* dropped = nullptr;  // counts the readers that are dropped; borrowed
+    RelayKind kind = RelayKind::file;       // directory: `size` is not known before the end
+    std::function<void()> on_drop = [] {};  // called for each reader that is dropped
   };
   explicit SpoolRing(const Place& place);
   SpoolRing(const SpoolRing&) = delete;
