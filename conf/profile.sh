@@ -7,7 +7,7 @@
         else
             export VIRTUAL_ENV="$NODESTAGE_VENV"
         fi
-        case $PATH in
+        case ${PATH-} in
             "$NODESTAGE_VENV/bin":*) ;;
             *) export PATH="$NODESTAGE_VENV/bin:$PATH" ;;
         esac

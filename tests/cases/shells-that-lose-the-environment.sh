@@ -14,7 +14,7 @@ alone() { env -i PATH="/usr/bin:/bin" HOME="$HOME" SLURM_JOB_ID="$SLURM_JOB_ID" 
 alone nodestage wait
 alone nodestage push
 cat "$SLURM_SUBMIT_DIR/o/a"
-alone nodestage status --here | grep -F 'r (directory)'
+alone nodestage status | grep -F 'r (directory)'
 SCRIPT
 [ "$state" = COMPLETED ]
 lacks "$output" 'login shell'

@@ -114,7 +114,7 @@ Status DeliverLeaf::copy(const SourceEntry& source, CopyInto into, const std::st
   } else if (*copied == Copied::unsettled) {
     if (info.st_nlink > 1) unsettled_.insert(HardLinks::id(info));
     report_.add_unsettled(path);
-    if (scope_.pruning != nullptr) scope_.pruning->wait_for(path);
+    if (scope_.pruning != nullptr) scope_.pruning->wait_for(source, path, scope_.rules());
   } else {
     return scope_.leave_all();
   }

@@ -175,9 +175,9 @@ class Pruning {
   void begin();
   // Notes an entry of the source, by the path of its copy.
   void see(const std::string& path) { seen_.insert(DeliveredList::copy_name(item_, path)); }
-  // Notes one that is left for the next delivery. Until something of it is in the target, it may
-  // be what replaces older entries there.
-  void wait_for(const std::string& path);
+  // Notes a file that is left for the next delivery. Until something of it is in the target, it may
+  // be what replaces older entries there, unless it was begun long ago: then it is no checkpoint.
+  void wait_for(const SourceEntry& file, const std::string& path, const SettleRules& rules);
   // The look shows less than there is, or what changes meanwhile.
   void give_up() { may_remove_ = false; }
   // The delivery is whole and synced. `target` is the directory in which the paths begin.

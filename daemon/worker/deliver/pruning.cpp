@@ -37,8 +37,15 @@ void Pruning::begin() {
   seen_.clear();
 }
 
-void Pruning::wait_for(const std::string& path) {
-  if (!list_.has_copy(item_, path)) give_up();
+void Pruning::wait_for(const SourceEntry& file, const std::string& path, const SettleRules& rules) {
+  constexpr int k_logs = 60;  // so many times the age of a log
+  struct statx info {};
+  const bool is_known =
+      ::statx(file.dir_fd, file.path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BTIME, &info) == 0 &&
+      (info.stx_mask & STATX_BTIME) != 0;
+  const bool is_old =
+      is_known && age_of({info.stx_btime.tv_sec, info.stx_btime.tv_nsec}) >= k_logs * rules.log;
+  if (!is_old && !list_.has_copy(item_, path)) give_up();
 }
 
 std::uint64_t Pruning::run() {
