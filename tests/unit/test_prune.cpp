@@ -203,3 +203,21 @@ TEST_CASE("prune: of two outputs with one target, neither removes what the other
   CHECK(file_text(job.out / "step-1/model") == "other");
   CHECK_FALSE(fs::exists(job.out / "step-1/meta"));
 }
+
+TEST_CASE("prune leaves what the job has made again since its directory was read") {
+  for (const char* source : {"results", "results/*"}) {
+    CAPTURE(source);
+    PruneJob job(source, "out");
+    job.ask("other", "other");
+    const std::string late = job.directory / "other/late";
+    write_file(late, "");
+    const Fd writer(::open(late.c_str(), O_WRONLY | O_CLOEXEC));
+    job.remove_first();
+    job.on_wait = [&job] { write_file(job.results / "step-1/model", "new"); };
+    job.run();
+    REQUIRE_FALSE(job.waits.empty());
+    CHECK(names_in(job.out) == Names{"log", "step-1", "step-2"});
+    CHECK(names_in(job.out / "step-1") == Names{"model"});
+    CHECK(job.pruned() == 2);
+  }
+}

@@ -28,6 +28,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -180,8 +181,13 @@ class Pruning {
   void wait_for(const SourceEntry& file, const std::string& path, const SettleRules& rules);
   // The look shows less than there is, or what changes meanwhile.
   void give_up() { may_remove_ = false; }
+  // Whether the source has what is copied to that path.
+  using IsThere = std::function<bool(const std::string& path)>;
   // The delivery is whole and synced. `target` is the directory in which the paths begin.
-  void allow(Fd target) { target_ = std::move(target); }
+  void allow(Fd target, IsThere is_there) {
+    target_ = std::move(target);
+    is_there_ = std::move(is_there);
+  }
 
   // Removes, if that was allowed. Returns how many files and links, with those of earlier calls.
   std::uint64_t run();
@@ -195,6 +201,7 @@ class Pruning {
   std::size_t item_;
   bool may_remove_ = true;
   Fd target_;
+  IsThere is_there_;  // what was gone may have been made again since the look
   DeliveredList::CopyNames seen_;
   DeliveredList::CopyNames gone_;
   std::uint32_t count_ = 0;

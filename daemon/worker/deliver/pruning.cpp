@@ -78,7 +78,8 @@ void Pruning::prune_in(int directory, const std::string& prefix) {
 // First the list: if this process is killed in between, the entry stays.
 void Pruning::prune_file(int directory, const std::string& name, const std::string& path) {
   struct stat there {};
-  if (!look_at(directory, name, there) || !list_.is_copy(item_, path, there)) return;
+  if (is_there_(path) || !look_at(directory, name, there) || !list_.is_copy(item_, path, there))
+    return;
   list_.forget(item_, path);
   if (::unlinkat(directory, name.c_str(), 0) == 0) ++count_;
 }

@@ -150,8 +150,22 @@ class Delivery {
     const Status synced = copy.sync();
     if (!synced && scope_.is_early()) scope_.list->take_back();
     if (scope_.pruning != nullptr && copied && synced && report_.faults() == 0 && is_source_there())
-      if (auto target = duplicate(copy.target())) scope_.pruning->allow(std::move(*target));
+      if (auto target = duplicate(copy.target()))
+        scope_.pruning->allow(std::move(*target), source_of_copy());
     return copied ? synced : copied;
+  }
+
+  // By the directories that the sources are in. What links have led to is not found.
+  [[nodiscard]] Pruning::IsThere source_of_copy() const {
+    std::set<std::string> tops;
+    for (const std::string& path : source_.paths)
+      tops.emplace(target_.form == Form::contents ? path : split_path(path).parent);
+    return [&tree = links_.tree(), tops](const std::string& copy) {
+      return std::any_of(tops.begin(), tops.end(), [&](const std::string& top) {
+        const auto place = tree.find({joined_path(top, copy), LastLink::keep});
+        return place && place->kind == ResolvedPath::Kind::there;
+      });
+    };
   }
 
   // Whether the job has not removed sources meanwhile.
