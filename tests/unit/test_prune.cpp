@@ -221,3 +221,15 @@ TEST_CASE("prune leaves what the job has made again since its directory was read
     CHECK(job.pruned() == 2);
   }
 }
+
+TEST_CASE("prune keeps all of a source that vanishes between two looks") {
+  PruneJob job;
+  const std::string late = job.results / "log";
+  const Fd writer(::open(late.c_str(), O_WRONLY | O_CLOEXEC));
+  REQUIRE(::write(writer.get(), "\0003", 2) == 2);
+  job.remove_first();
+  job.on_wait = [&job] { fs::remove_all(job.results); };
+  job.run();
+  REQUIRE_FALSE(job.waits.empty());
+  CHECK(names_in(job.out) == Names{"best", "log", "step-1", "step-2"});
+}

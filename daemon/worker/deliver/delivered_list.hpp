@@ -181,7 +181,7 @@ class Pruning {
   void wait_for(const SourceEntry& file, const std::string& path, const SettleRules& rules);
   // The look shows less than there is, or what changes meanwhile.
   void give_up() { may_remove_ = false; }
-  // Whether the source has what is copied to that path.
+  // Whether the source has what is copied to that path; of "": whether its directory is there.
   using IsThere = std::function<bool(const std::string& path)>;
   // The delivery is whole and synced. `target` is the directory in which the paths begin.
   void allow(Fd target, IsThere is_there) {

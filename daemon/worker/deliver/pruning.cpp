@@ -49,7 +49,7 @@ void Pruning::wait_for(const SourceEntry& file, const std::string& path, const S
 }
 
 std::uint64_t Pruning::run() {
-  if (may_remove_ && target_) {
+  if (may_remove_ && target_ && is_there_("")) {
     gone_ = list_.copies_but(item_, seen_);
     const std::size_t all = list_.copies_but(item_, {}).size();
     if (!gone_.empty() && gone_.size() < all) prune_in(target_.get(), "");

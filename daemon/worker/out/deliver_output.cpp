@@ -377,6 +377,7 @@ void push_output(const OutputItem& item, const DeliveryOrder& order, const JobRe
   scope.pruning = earlier.pruning;
   Status pushed;
   for (unsigned look = 1;; ++look) {
+    if (scope.pruning != nullptr) scope.pruning->begin();
     const auto source = job.find(item);
     if (!source) return report.finish(source.error());
     if (source->kind == Kind::missing) {
@@ -391,7 +392,6 @@ void push_output(const OutputItem& item, const DeliveryOrder& order, const JobRe
       report.begin(kind_text(*source), target->path());
     }
     scope.leaves_out = job.leaves_out(*source);
-    if (scope.pruning != nullptr) scope.pruning->begin();
     Delivery delivery(order, job, *source, *target, scope, report);
     if (look == 1 && total == Total::counted) delivery.count(job);
     pushed = delivery.run();
