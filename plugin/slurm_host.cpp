@@ -17,6 +17,7 @@
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"
 #include "common/slurm/slurm_text.hpp"
+#include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {
@@ -231,6 +232,17 @@ std::optional<std::string> array_of_sbatch() {
   if (!option_is_set("array")) return "";
   const char* const text = get(options, "array");
   return text == nullptr ? std::optional<std::string>() : text;
+}
+
+// getopt has stopped at the script. Components on the command line have a getopt run each.
+std::string script_of_sbatch() {
+  const std::vector<std::string> arguments = own_arguments();
+  const bool is_sbatch = !arguments.empty() && last_part(arguments.front()) == "sbatch";
+  if (!is_sbatch || option_is_set("wrap") ||
+      std::find(arguments.begin(), arguments.end(), ":") != arguments.end())
+    return {};
+  const auto first = static_cast<std::size_t>(::optind);
+  return first < arguments.size() ? arguments[first] : "/proc/self/fd/0";
 }
 
 bool is_for_another_user() { return ::getuid() == 0 && option_is_set("uid"); }

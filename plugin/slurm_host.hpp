@@ -67,6 +67,9 @@ bool srun_names_a_job();
 // The text of `sbatch --array`, by whichever way the option was given; "": this makes no array, and
 // nothing: the program does not say.
 std::optional<std::string> array_of_sbatch();
+// The path of the batch script, as given to sbatch; "": it is not known. Slurm has read the command
+// line by then.
+std::string script_of_sbatch();
 // Whether root has given --uid: the job is another user's.
 bool is_for_another_user();
 

@@ -16,6 +16,7 @@
 #include "common/request/source_names.hpp"
 #include "common/request/submission.hpp"
 #include "common/settings/plugin_settings.hpp"
+#include "common/talk/batch_script.hpp"
 #include "common/text/human.hpp"
 #include "plugin/hooks.hpp"
 
@@ -116,6 +117,14 @@ void warn_of_shared_targets(const StageRequest& request) {
   std::vector<OutputItem>& earlier = earlier_outputs();
   warn_of_all(components_of_one_target(request.outputs, earlier));
   earlier.insert(earlier.end(), request.outputs.begin(), request.outputs.end());
+}
+
+// Once, of all components.
+void warn_of_ignored_directives() {
+  static constinit bool has_looked = false;
+  if (spank_context() != S_CTX_ALLOCATOR || std::exchange(has_looked, true)) return;
+  if (const std::string path = script_of_sbatch(); !path.empty())
+    if (const std::string text = ignored_directives(script_text(path)); !text.empty()) warn(text);
 }
 
 // A file system that does not answer is no reason to refuse.
@@ -273,6 +282,7 @@ int submit_option(StageOption option, std::string_view text) {
 
 int submit_request(spank_t spank, const PluginSettings& settings) {
   if (in_allocation()) return forward_request(spank);
+  warn_of_ignored_directives();
   Gathered options = gathered() == nullptr ? Gathered{} : std::exchange(*gathered(), {});
   StageRequest& request = options.request;
   if (request.datasets.empty() && request.outputs.empty() && !request.venv) {

@@ -10,6 +10,7 @@
 
 #include "common/request/job_environment.hpp"
 #include "common/request/option_text.hpp"
+#include "common/talk/batch_script.hpp"
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
@@ -179,6 +180,17 @@ Speech speech_of(spank_t spank) {
   return first_node || step_options.wait != StageWait::all ? Speech::aloud : Speech::results;
 }
 
+void say_of_login_shell(spank_t spank, const std::vector<std::string>& environment,
+                        TaskVoice& voice) {
+  int count = 0;
+  char** words = nullptr;
+  if (venv_in(environment).empty() || !voice.speaks() ||
+      spank_get_item(spank, S_JOB_ARGV, &count, &words) != ESPANK_SUCCESS)
+    return;
+  const std::string note = login_shell_note({words, words + count});
+  if (!note.empty()) voice.say(note);
+}
+
 // Each component of a heterogeneous job has its own prologs, and so its own barrier.
 void say_what_is_not_waited_for(spank_t spank, TaskVoice& voice) {
   const bool batch = step_of(spank) == k_slurm_batch_step;
@@ -232,6 +244,7 @@ int wait_and_set(spank_t spank, const PluginSettings& settings, const std::strin
     return -1;
   }
   set_environment(spank, result.environment);
+  say_of_login_shell(spank, result.environment, voice);
   const std::string directory = spank_variable(spank, "SLURM_TMPDIR");
   if (voice.speaks() && !directory.empty()) compare_when_started(directory, voice.beginning());
   return 0;

@@ -16,6 +16,7 @@
 #include "cli/process/worker_child.hpp"
 #include "cli/run_dirs/private_directory.hpp"
 #include "common/request/submission.hpp"
+#include "common/talk/batch_script.hpp"
 #include "common/talk/summary.hpp"
 #include "common/talk/task_voice.hpp"
 #include "common/text/human.hpp"
@@ -146,6 +147,8 @@ class Run {
     const char* path = std::getenv("PATH");
     for (auto& change : activation_of(venv, path == nullptr ? "" : path))
       environment_.push_back(std::move(change));
+    if (const std::string note = login_shell_note(arguments_.command); !note.empty())
+      voice_.say(note);
   }
 
   // COMMAND's exit code; nullopt if a second signal stopped everything.

@@ -240,6 +240,7 @@ struct OutputItem {
   bool pack = false;      // into one archive
   bool optional = false;  // it need not exist
   unsigned every_s = 0;   // delivered at this interval while the job runs; 0: at its end only
+  bool prune = false;     // what the job removes after its delivery is removed in the target, too
 
   bool operator==(const OutputItem&) const = default;
 };
@@ -259,6 +260,8 @@ struct Option<OutputItem> {
       {"pack", "", FlagForm<Item>{&Item::pack}, TreeEffect::none, "one archive"},
       {"optional", "", FlagForm<Item>{&Item::optional}, TreeEffect::none,
        "report no result that does not exist"},
+      {"prune", "", FlagForm<Item>{&Item::prune}, TreeEffect::none,
+       "remove in the target what the job removes"},
   };
   // source, target
   static_assert(members_of<Item>() == 2 + std::size(keys), "a member has no row");

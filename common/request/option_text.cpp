@@ -320,19 +320,21 @@ Result<OutputItem> read_output(std::string_view text, const SubmitContext& place
   const Status written = check_written_archive(archive_suffix(item.target));
   if (!written && archive_suffix(item.source).empty())
     return wrong_form(written.error().what, Option<OutputItem>::example);
-  TextRange every;
+  TextRange early_key;
   for (const OptionPart& key : cut.keys) {
     at = key.place;
     TRY(set_key(item, key.text, place));
-    if (key_name(key.text) == "every") every = at;
+    if (key_name(key.text) == "every" || key_name(key.text) == "prune") early_key = at;
   }
-  if (const Status early = check_early(item); item.every_s != 0 && !early) {
-    at = every;
+  const bool is_early = item.every_s != 0 || item.prune;
+  if (const Status early = check_early(item); is_early && !early) {
+    at = early_key;
+    const std::string name = item.every_s != 0 ? "every=" : "prune";
     return Error{EINVAL,
-                 "every= delivers while the job runs, and this output can only be delivered at its "
-                 "end: " +
-                     early.error().what +
-                     "; remove every=, or name what you want earlier in a second --stage-out"};
+                 name + (item.every_s != 0 ? " delivers" : " compares deliveries") +
+                     " while the job runs, and this output can only be delivered at its end: " +
+                     early.error().what + "; remove " + name +
+                     ", or name what you want earlier in a second --stage-out"};
   }
   return item;
 }

@@ -246,8 +246,9 @@ Result<OutputItem> to_output(const Json& json, std::size_t index) {
     fields.fail("has a source that does not stay below $SLURM_TMPDIR");
   }
   if (!is_absolute(item.target)) fields.fail("has a target that is not an absolute path");
-  if (const Status early = check_early(item); item.every_s != 0 && !early)
-    fields.fail("has an interval, but " + early.error().what);
+  if (const Status early = check_early(item); (item.every_s != 0 || item.prune) && !early)
+    fields.fail(std::string("has ") + (item.every_s != 0 ? "an interval" : "\"prune\"") + ", but " +
+                early.error().what);
   TRY(fields.finish());
   return item;
 }

@@ -11,7 +11,7 @@
 //                 "strip":0, "eof":"optional", "include":["*"], "exclude":[], "optional":false,
 //                 "async":false, "shared":false, "newest":0, "links":"follow"}],
 //    "outputs":[{"source":"results", "target":"/abs/out_%j", "when":"always", "pack":false,
-//                "every":900}],
+//                "every":900, "prune":true}],
 //    "venv":{"source":"/abs/requirements.txt", "destination":"env", "python":"/usr/bin/python3",
 //            "modules":["python/3.11"], "wheels":"/abs/wheelhouse", "optional":false,
 //            "shared":false,

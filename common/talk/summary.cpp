@@ -14,9 +14,15 @@ std::string count_of(std::uint64_t files) { return counted(files, "file", "files
 constexpr std::uint64_t k_least_ms_for_rate = 100;
 constexpr std::uint64_t k_least_bytes_for_rate = std::uint64_t{1} << 20;
 
+std::string pruned_text(const ItemRecord& item) {
+  return item.pruned == 0 ? "" : count_of(item.pruned) + " pruned";
+}
+
 std::string sum_of(const ItemRecord& item) {
+  const std::string pruned = pruned_text(item);
   return "up to date: " + count_of(item.files_in_all) + ", " + human_bytes(item.bytes_in_all) +
-         " in " + counted(item.deliveries, "delivery", "deliveries");
+         " in " + counted(item.deliveries, "delivery", "deliveries") +
+         (pruned.empty() ? "" : ", " + pruned);
 }
 
 std::string amount(const ItemRecord& item) {
@@ -77,6 +83,8 @@ StatusItem to_status_item(const ItemRecord& record, WorkerTask task) {
     item.bytes_written = record.bytes_in_all;
     item.files = record.files_in_all;
     item.elapsed_ms = 0;
+    if (const std::string pruned = pruned_text(record); !pruned.empty())
+      item.note = pruned + (item.note.empty() ? "" : "; " + item.note);
   }
   return item;
 }

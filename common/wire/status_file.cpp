@@ -118,7 +118,7 @@ void bound_numbers(ItemRecord& item) {
   for (std::uint64_t* number :
        {&item.bytes_read, &item.bytes_total, &item.bytes_written, &item.files, &item.elapsed_ms,
         &item.bytes_from_storage, &item.bytes_from_nodes, &item.files_in_all, &item.bytes_in_all,
-        &item.deliveries}) {
+        &item.deliveries, &item.pruned}) {
     *number = std::min(*number, k_largest_claim);
   }
 }

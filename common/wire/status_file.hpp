@@ -193,9 +193,11 @@ struct ItemRecord {
   char source[1024];  // for display, shortened in the middle when longer
   char destination[1024];
   char name[256];   // of a dataset: the <NAME> of NODESTAGE_DATASET_<NAME>
-  char note[1616];  // a warning or the cause of the failure
-  // Of an output that is delivered again: what the target has of it now, and how many deliveries
-  // have brought that. (In files of earlier releases the end of `note`, as the next one.)
+  char note[1608];  // a warning or the cause of the failure
+  // Of an output that is delivered again: how many files were removed in the target since the job
+  // had removed them, what the target has now, and how many deliveries have brought that. (In files
+  // of earlier releases the end of `note`, as the next one.)
+  std::uint64_t pruned;
   std::uint64_t files_in_all;
   std::uint64_t bytes_in_all;
   std::uint64_t deliveries;

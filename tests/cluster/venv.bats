@@ -295,6 +295,11 @@ sbatch --wait -n1 --output=logs/inner --wrap 'echo "inner: ${VIRTUAL_ENV-none} $
 cat logs/inner
 SCRIPT
     [[ $OUTPUT == *"inner: none none "* && ! $OUTPUT =~ inner:.*localscratch ]]
+    # Where the start file of login shells is not installed.
+    on n1 mv /etc/profile.d/zz-nodestage.sh /root
+    sbatch_ends COMPLETED -w n1 -n1 --stage-venv=tiny.tar.gz <<<$'#!/bin/bash -l\nsrun bash -lc true\nbash -lc true'
+    on n1 mv /root/zz-nodestage.sh /etc/profile.d
+    [ "$(grep -cF 'n1: note: a login shell (-l) reads' <<<"$OUTPUT")" = 2 ]
 }
 
 @test "at submit: mistakes, a second environment, an environment that is too long" {

@@ -126,7 +126,7 @@ TEST_CASE("golden messages: the keys that an option knows") {
         "--stage-out: unknown key 'zzzzzz'; write \\, for a comma inside a path\n"
         "  --stage-out=r:/t,zzzzzz\n"
         "                   ^~~~~~\n"
-        "keys: when=, every=, pack, optional; more: man 7 nodestage");
+        "keys: when=, every=, pack, optional, prune; more: man 7 nodestage");
   CHECK(what(parse_venv_option("/a,zzzzzz", k_key_place))
             .ends_with("\nkeys: python=, module=, wheels=, optional, shared; more: man 7 "
                        "nodestage"));

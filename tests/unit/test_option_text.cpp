@@ -231,7 +231,7 @@ TEST_CASE("every") {
                   wrong);
   CHECK(has(output_fault("r:/t,every"), "needs a value"));
   CHECK(has(output_fault("r:/t,evry=1h"), "unknown key 'evry' (did you mean 'every'?)\n"));
-  CHECK(has(output_fault("r:/t,b"), "\nkeys: when=, every=, pack, optional; more"));
+  CHECK(has(output_fault("r:/t,b"), "\nkeys: when=, every=, pack, optional, prune; more"));
 }
 
 TEST_CASE("every for what can only be delivered at the end") {
@@ -240,6 +240,12 @@ TEST_CASE("every for what can only be delivered at the end") {
             "the job; remove every="));
   CHECK(has(output_fault("r:/t,when=failure,every=1h"), "when=failure is decided at the end"));
   CHECK(has(output_fault("r:/t,pack,every=1h"), "its target is an archive"));
+  CHECK(output("r:/t,prune").prune);
+  CHECK(
+      has(output_fault("r:/t,prune,when=success"),
+          "prune compares deliveries while the job runs, and this output can only be delivered at "
+          "its end: when=success is decided at the end of the job; remove prune"));
+  CHECK(has(output_fault("r:/t.zip,prune"), "its target is an archive"));
   CHECK(has(output_fault("r:/t.tar.zst,every=1h,optional"), "its target is an archive"));
   CHECK(has(output_fault("r:/t,every=1h,when=success"),
             "\n  --stage-out=r:/t,every=1h,when=success\n"

@@ -58,9 +58,10 @@ TEST_CASE("golden JSON of newest, links, and every") {
   request.datasets.back().links = Links::follow;
   request.outputs.push_back({"results", "/out_%j"});
   request.outputs.back().every_s = 900;
+  request.outputs.back().prune = true;
   const std::string json =
       R"({"datasets":[{"links":"follow","newest":3,"source":"/p/run"}],)"
-      R"("outputs":[{"every":900,"source":"results","target":"/out_%j"}],"version":1})";
+      R"("outputs":[{"every":900,"prune":true,"source":"results","target":"/out_%j"}],"version":1})";
   CHECK(encode_request(request) == json);
   REQUIRE(decode_request(json));
   CHECK(*decode_request(json) == request);
@@ -137,6 +138,7 @@ TEST_CASE("a forged item is refused") {
   CHECK(has(output(R"("every":2592001)"), "every"));
   CHECK(has(output(R"("every":1,"pack":true)"), "has an interval, but its target is an archive"));
   CHECK(has(output(R"("every":1,"when":"success")"), "when=success"));
+  CHECK(has(output(R"("prune":true,"pack":true)"), "has \"prune\", but its target is an archive"));
   CHECK(has(fault_of(R"({"version":1,"outputs":[{"source":"..","target":"/t"}]})"), "below"));
   CHECK(has(fault_of(R"({"version":1,"datasets":[{"source":"/d","shared":true}],)"
                      R"("outputs":[{"source":"d/x","target":"/t"}]})"),

@@ -44,11 +44,12 @@ TEST_CASE("the layout of a status file does not change") {
                   5,  {},
                   {}, {},
                   {}, {},
-                  13, 14,
-                  15, 12,
-                  11, 9,
-                  10, 6,
-                  7,  8};
+                  16, 13,
+                  14, 15,
+                  12, 11,
+                  9,  10,
+                  6,  7,
+                  8};
   set_field(item.what, "tar");
   set_field(item.source, "/s");
   set_field(item.destination, "/d");
@@ -83,8 +84,9 @@ TEST_CASE("the layout of a status file does not change") {
   CHECK(bytes_at(fd, k_item + 96, 1024) == "/s" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 1120, 1024) == "/d" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 2144, 256) == "N" + zeros(255));
-  CHECK(bytes_at(fd, k_item + 2400, 1616) == "no" + zeros(1614));
-  CHECK(hex(bytes_at(fd, k_item + 4016, 24)) ==
+  CHECK(bytes_at(fd, k_item + 2400, 1608) == "no" + zeros(1606));
+  CHECK(hex(bytes_at(fd, k_item + 4008, 32)) ==
+        "1000000000000000"
         "0d00000000000000"
         "0e00000000000000"
         "0f00000000000000");

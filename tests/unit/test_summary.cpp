@@ -71,6 +71,9 @@ TEST_CASE("of an output that was delivered before, the line says what its target
       ": 1 file, 4 B in 0.0 s; up to date: 4 files, 1.1 MiB in 7 deliveries"));
   CHECK(status_items(status, WorkerTask::push)[0].files == 4);
   CHECK(status_items(status, WorkerTask::push)[0].bytes_written == 1153434);
+  output.pruned = 2;
+  CHECK(delivery_lines(status)[0].ends_with(" in 7 deliveries, 2 files pruned"));
+  CHECK(status_items(status, WorkerTask::push)[0].note == "2 files pruned");
   output.deliveries = 1;  // this one
   CHECK(delivery_lines(status)[0].ends_with(": 1 file, 4 B in 0.0 s"));
 }

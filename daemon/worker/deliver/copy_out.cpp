@@ -130,7 +130,8 @@ Status CopyOut::entry(const SourceEntry& source, const std::string& name,
   left_out_ = {&scope_.leaves_out, origin};
   struct stat info {};
   auto handle = open_beneath(source.dir_fd, source.path, O_PATH | source.follow);
-  if (!handle && scope_.is_early() && handle.error().code == ENOENT) return {};
+  if (!handle && scope_.is_early() && handle.error().code == ENOENT) return scope_.leave_all();
+  scope_.see(name);
   if (!handle || ::fstat(handle->get(), &info) != 0) {
     return check(source.path, system_error("cannot read", handle ? errno : handle.error().code));
   }
@@ -145,7 +146,7 @@ Status CopyOut::entry(const SourceEntry& source, const std::string& name,
 Status CopyOut::directory(const SourceEntry& source, CopyInto into, const std::string& path,
                           const struct stat& info) {
   auto from = open_beneath(source.dir_fd, source.path, O_PATH | O_DIRECTORY | source.follow);
-  if (!from && scope_.is_early() && from.error().code == ENOENT) return {};
+  if (!from && scope_.is_early() && from.error().code == ENOENT) return scope_.leave_all();
   if (!from) return check(path, source_fault(from.error(), info));
   TRY_ASSIGN(Fd target, duplicate(into.fd));
   const std::string name(split_path(path).name);
@@ -226,6 +227,7 @@ Status CopyOut::tree(Fd source, Descent& at, const std::string& prefix) {
 }
 
 Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path) {
+  scope_.see(path);
   switch (step.kind) {
     case WalkStep::Kind::leaf:
       return step_leaf(at, step, path);
@@ -236,7 +238,7 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
     case WalkStep::Kind::fault:
       break;
   }
-  if (scope_.is_early() && step.fault.code == ENOENT) return {};
+  if (scope_.is_early() && step.fault.code == ENOENT) return scope_.leave_all();
   return check(path, source_fault(step.fault, step.info));
 }
 
@@ -346,7 +348,7 @@ bool has_directory(int target_fd, const std::string& name) {
 Status CopyOut::link(Descent& at, const SourceEntry& source, const std::string& name,
                      const std::string& path, const struct stat& info) {
   const auto fate = scope_.links->look(source, path);
-  if (!fate && scope_.is_early() && fate.error().code == ENOENT) return {};
+  if (!fate && scope_.is_early() && fate.error().code == ENOENT) return scope_.leave_all();
   if (!fate) return check(path, system_error("what it leads to cannot be read", fate.error().code));
   switch (fate->action) {
     case LinkFate::Action::instead:
@@ -401,7 +403,7 @@ Status CopyOut::kept_link(Descent& at, const SourceEntry& source, const std::str
   if (!is_reached) return {};
   if (!has_directory(at.into().fd, name)) return leaf(at, source, name, path, info);
   report_.add_kept_directory(path);
-  return {};
+  return scope_.leave_all();
 }
 
 // A directory that an earlier delivery made there, in the place of the link as it was then, gets
@@ -411,11 +413,11 @@ Status CopyOut::other_link(Descent& at, const LinkFate& fate, const std::string&
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
   if (!has_directory(at.into().fd, name))
-    return check(path, leaves_.put_link(fate.text, at.into(), name, info));
+    return check(path, leaves_.put_link(fate.text, at.into(), path, info));
   const auto whole = scope_.links->directory_of(fate);
   if (!whole) {
     report_.add_kept_directory(path);
-    return {};
+    return scope_.leave_all();
   }
   scope_.links->add_copy(whole->place->path, path);
   if (whole->share != Linked::all) report_.add_followed(path, false);

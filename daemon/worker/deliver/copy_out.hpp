@@ -70,10 +70,10 @@ class DeliverLeaf {
   Status copy(const SourceEntry& source, CopyInto into, const std::string& name,
               const std::string& path, const struct stat& info);
 
-  // Makes a link with that text in the place of one that looked as `info`. The list does not get
-  // it, since what it must lead to depends on other entries. One that is there counts as unchanged
-  // for a scope with a list.
-  Status put_link(const std::string& text, CopyInto into, const std::string& name,
+  // Makes a link with that text in the place of one that looked as `info`; `path` is that below the
+  // target. The list does not get it, since what it must lead to depends on other entries. One that
+  // is there counts as unchanged for a scope with a list.
+  Status put_link(const std::string& text, CopyInto into, const std::string& path,
                   const struct stat& info);
 
  private:
@@ -86,18 +86,19 @@ class DeliverLeaf {
                       const std::string& path, const struct stat& info);
   Result<Copied> log_so_far(int from, CopyInto into, const std::string& name,
                             const std::string& path);
-  Status final_file(int from, CopyInto into, const std::string& name, const std::string& path);
+  Status final_file(int from, CopyInto into, const std::string& path);
   // What becomes of a file that only grows while it is copied.
   enum class Growing { refused, kept };
   // Returns whether it has grown meanwhile, and has what was in it before.
-  Result<bool> write_file(int from, CopyInto into, const std::string& name, const struct stat& info,
+  Result<bool> write_file(int from, CopyInto into, const std::string& path, const struct stat& info,
                           const SettledFile* settled, Growing growing);
-  Result<Copied> link(const SourceEntry& source, CopyInto into, const std::string& name,
-                      const std::string& path, const struct stat& info) const;
-  Status make_link(const std::string& text, CopyInto into, const std::string& name,
+  Result<Copied> link(const SourceEntry& source, CopyInto into, const std::string& path,
+                      const struct stat& info) const;
+  Status make_link(const std::string& text, CopyInto into, const std::string& path,
                    const struct stat& info) const;
-  Status hard_link(const HardLinks::First& first, CopyInto into, const std::string& name) const;
-  Status commit(const PendingName& pending, int into_fd, const std::string& name) const;
+  Status hard_link(const HardLinks::First& first, CopyInto into, const std::string& path) const;
+  Status commit(const PendingName& pending, int into_fd, const std::string& path,
+                const struct stat& copy) const;
 
   int target_;
   const PendingNames& names_;
@@ -130,6 +131,8 @@ class CopyOut {
 
   // Brings everything written so far to stable storage. A fault says what was lost.
   Status sync();
+
+  [[nodiscard]] int target() const { return target_.get(); }
 
  private:
   enum class Made { here, before };  // created by us, in this try or an earlier one

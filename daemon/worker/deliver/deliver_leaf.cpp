@@ -59,9 +59,16 @@ Result<bool> have_same_content(const SourceEntry& one, const SourceEntry& other)
 
 }  // namespace
 
-// Gives a complete copy its name.
-Status DeliverLeaf::commit(const PendingName& pending, int into_fd, const std::string& name) const {
-  if (scope_.replaces_only == nullptr) return pending.commit(name);
+// Gives a complete copy, which looks as `copy`, its name.
+Status DeliverLeaf::commit(const PendingName& pending, int into_fd, const std::string& path,
+                           const struct stat& copy) const {
+  const std::string name(split_path(path).name);
+  if (scope_.replaces_only == nullptr) {
+    TRY(pending.commit(name));
+    if (scope_.pruning != nullptr && scope_.is_early())
+      scope_.list->add_copy(scope_.item, path, copy);
+    return {};
+  }
   struct stat there {};
   const auto look = [&] { return ::fstatat(into_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW); };
   Status named = pending.commit_new(name);
@@ -107,6 +114,9 @@ Status DeliverLeaf::copy(const SourceEntry& source, CopyInto into, const std::st
   } else if (*copied == Copied::unsettled) {
     if (info.st_nlink > 1) unsettled_.insert(HardLinks::id(info));
     report_.add_unsettled(path);
+    if (scope_.pruning != nullptr) scope_.pruning->wait_for(source, path, scope_.rules());
+  } else {
+    return scope_.leave_all();
   }
   return {};
 }
@@ -114,13 +124,13 @@ Status DeliverLeaf::copy(const SourceEntry& source, CopyInto into, const std::st
 Result<DeliverLeaf::Copied> DeliverLeaf::entry(const SourceEntry& source, CopyInto into,
                                                const std::string& name, const std::string& path,
                                                const struct stat& info) {
-  if (S_ISLNK(info.st_mode)) return link(source, into, name, path, info);
+  if (S_ISLNK(info.st_mode)) return link(source, into, path, info);
   // All names of a file come at once, or they would become several files.
   if (!unsettled_.empty() && unsettled_.count(HardLinks::id(info)) > 0) return Copied::unsettled;
   const auto first = links_.first(info, path);
   // Early, the file may have changed since its first name was copied.
   const bool is_same = first && (!scope_.is_early() || scope_.is_noted(first->name, info));
-  if (!is_same || !hard_link(*first, into, name)) return file(source, into, name, path, info);
+  if (!is_same || !hard_link(*first, into, path)) return file(source, into, name, path, info);
   if (scope_.is_early()) scope_.list->add(scope_.item, path, info);
   return Copied::whole;
 }
@@ -138,13 +148,13 @@ Result<DeliverLeaf::Copied> DeliverLeaf::file(const SourceEntry& source, CopyInt
   if (is_gone && scope_.is_early()) return Copied::vanished;
   if (!from) return source_fault(from.error(), info);
   if (!scope_.is_early()) {
-    TRY(final_file(from->get(), into, name, path));
+    TRY(final_file(from->get(), into, path));
     return Copied::whole;
   }
   const auto settled = SettledFile::look(from->get(), scope_.rules());
   if (!settled) return log_so_far(from->get(), into, name, path);
   const auto written =
-      write_file(from->get(), into, name, settled->info(), &*settled, Growing::refused);
+      write_file(from->get(), into, path, settled->info(), &*settled, Growing::refused);
   if (!written && written.error().code == k_was_changed) return Copied::unsettled;
   if (!written) return written.error();
   scope_.list->add(scope_.item, path, settled->info());
@@ -160,7 +170,7 @@ Result<DeliverLeaf::Copied> DeliverLeaf::log_so_far(int from, CopyInto into,
   if (!is_log(from, scope_.rules()) || ::fstat(from, &info) != 0 || info.st_nlink != 1 ||
       !goes_on(from, info, into.fd, name))
     return Copied::unsettled;
-  const auto written = write_file(from, into, name, info, nullptr, Growing::kept);
+  const auto written = write_file(from, into, path, info, nullptr, Growing::kept);
   if (!written && written.error().code == k_was_changed) return Copied::unsettled;
   if (!written) return written.error();
   report_.add_growing(path);
@@ -168,15 +178,14 @@ Result<DeliverLeaf::Copied> DeliverLeaf::log_so_far(int from, CopyInto into,
 }
 
 // There is no later delivery to which one that is still being written could be left.
-Status DeliverLeaf::final_file(int from, CopyInto into, const std::string& name,
-                               const std::string& path) {
+Status DeliverLeaf::final_file(int from, CopyInto into, const std::string& path) {
   const SettleRules& rules = scope_.rules();
   for (unsigned reads = 1;; ++reads) {
     struct stat info {};
     if (::fstat(from, &info) != 0) return system_error("cannot read");
     const bool is_last = reads >= rules.reads;
     const auto written =
-        write_file(from, into, name, info, nullptr, is_last ? Growing::kept : Growing::refused);
+        write_file(from, into, path, info, nullptr, is_last ? Growing::kept : Growing::refused);
     if (written && *written) report_.add_growing(path);
     if (written) return {};
     if (is_last || written.error().code != k_was_changed) return written.error();
@@ -185,7 +194,7 @@ Status DeliverLeaf::final_file(int from, CopyInto into, const std::string& name,
 }
 
 // `settled`: only if it held still before, too, and on stable storage before it has its name.
-Result<bool> DeliverLeaf::write_file(int from, CopyInto into, const std::string& name,
+Result<bool> DeliverLeaf::write_file(int from, CopyInto into, const std::string& path,
                                      const struct stat& info, const SettledFile* settled,
                                      Growing growing) {
   const PendingName pending(into.fd, names_);
@@ -206,30 +215,31 @@ Result<bool> DeliverLeaf::write_file(int from, CopyInto into, const std::string&
   if (is_synced_first && ::fsync(to.get()) != 0 && !is_sync_refusal(errno))
     return system_error("cannot write");
   struct stat copy {};
-  if (::fstat(to.get(), &copy) == 0) links_.copied(info, copy);
+  if (::fstat(to.get(), &copy) != 0) return system_error("cannot look at what was written");
+  links_.copied(info, copy);
   Fd written;
   if (!is_synced_first) written = Fd(::fcntl(to.get(), F_DUPFD_CLOEXEC, 0));
   TRY(close_checked(std::move(to)));
-  TRY(commit(pending, into.fd, name));
+  TRY(commit(pending, into.fd, path, copy));
   if (written) syncs_.add(std::move(written));
   return has_grown;
 }
 
 Result<DeliverLeaf::Copied> DeliverLeaf::link(const SourceEntry& source, CopyInto into,
-                                              const std::string& name, const std::string& path,
+                                              const std::string& path,
                                               const struct stat& info) const {
   const auto text = read_link(source);
   const bool is_gone = !text && (text.error().code == ENOENT || text.error().code == EINVAL);
   if (is_gone && scope_.is_early()) return Copied::vanished;
   if (!text) return text.error();
-  TRY(make_link(*text, into, name, info));
+  TRY(make_link(*text, into, path, info));
   // One that was changed within the tick may be another one by now that looks the same.
   if (scope_.is_early() && age_of(info.st_ctim) >= scope_.rules().tick)
     scope_.list->add(scope_.item, path, info);
   return Copied::whole;
 }
 
-Status DeliverLeaf::make_link(const std::string& text, CopyInto into, const std::string& name,
+Status DeliverLeaf::make_link(const std::string& text, CopyInto into, const std::string& path,
                               const struct stat& info) const {
   const PendingName pending(into.fd, names_);
   if (::symlinkat(text.c_str(), into.fd, pending.c_str()) != 0) {
@@ -238,17 +248,21 @@ Status DeliverLeaf::make_link(const std::string& text, CopyInto into, const std:
   // Some file systems keep no times of links.
   static_cast<void>(
       ::utimensat(into.fd, pending.c_str(), times_of(info).data(), AT_SYMLINK_NOFOLLOW));
-  return commit(pending, into.fd, name);
+  struct stat made {};
+  if (::fstatat(into.fd, pending.c_str(), &made, AT_SYMLINK_NOFOLLOW) != 0)
+    return system_error("cannot look at the new link");
+  return commit(pending, into.fd, path, made);
 }
 
-Status DeliverLeaf::put_link(const std::string& text, CopyInto into, const std::string& name,
+Status DeliverLeaf::put_link(const std::string& text, CopyInto into, const std::string& path,
                              const struct stat& info) {
+  const std::string name(split_path(path).name);
   const auto there = read_link({into.fd, name, O_NOFOLLOW});
   if (scope_.list != nullptr && there && *there == text) {
     report_.add_unchanged(info);
     return {};
   }
-  TRY(make_link(text, into, name, info));
+  TRY(make_link(text, into, path, info));
   into.is_changed = true;
   report_.add_copied(info);
   return {};
@@ -256,7 +270,7 @@ Status DeliverLeaf::put_link(const std::string& text, CopyInto into, const std::
 
 // Opens no link on the path, and links only to the file that was written there.
 Status DeliverLeaf::hard_link(const HardLinks::First& first, CopyInto into,
-                              const std::string& name) const {
+                              const std::string& path) const {
   const SplitPath split = split_path(first.name);
   TRY_ASSIGN(const Fd parent, open_directory_below(target_, split.parent));
   const PendingName pending(into.fd, names_);
@@ -266,7 +280,7 @@ Status DeliverLeaf::hard_link(const HardLinks::First& first, CopyInto into,
     return system_error("link");
   }
   if (HardLinks::id(made) != first.copy) return Error{ESTALE, "another file is there now"};
-  return commit(pending, into.fd, name);
+  return commit(pending, into.fd, path, made);
 }
 
 }  // namespace nodestage

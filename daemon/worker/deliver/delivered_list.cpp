@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -18,13 +19,18 @@ namespace {
 
 constexpr std::uint64_t k_magic = 0x3164766c6567736e;  // "nsgelvd1"
 constexpr std::size_t k_records_at_a_time = 1024;
+// No times of files.
+constexpr std::int64_t k_copy_time = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t k_forgotten = -1;
+constexpr const char* k_copy_tail = "//";
 
 struct DeliveredHead {
   std::uint64_t magic;
   std::uint64_t is_busy;
   std::uint64_t unfinished;
   char temporary[k_delivered_head_bytes - 3 * sizeof(std::uint64_t) -
-                 k_max_request_items * sizeof(std::uint32_t)];
+                 2 * k_max_request_items * sizeof(std::uint32_t)];
+  std::array<std::uint32_t, k_max_request_items> pruned;
   std::array<std::uint32_t, k_max_request_items> deliveries;
 };
 static_assert(sizeof(DeliveredHead) == k_delivered_head_bytes);
@@ -81,8 +87,11 @@ DeliveredList::DeliveredList(int fd) : fd_(fd) {
   if (head.magic == 0) return;  // a new one, or none
   was_busy_ = head.is_busy != 0;
   unfinished_ = head.unfinished;
+  pruned_ = head.pruned;
   deliveries_ = head.deliveries;
-  if (read_records() > 2 * last_.size()) compact();
+  const std::size_t records = read_records();
+  std::erase_if(last_, [](const auto& entry) { return entry.second.ctime == k_forgotten; });
+  if (records > 2 * last_.size()) compact();
 }
 
 // Returns the number of records in the file. An earlier record of a name does no harm where a later
@@ -127,7 +136,7 @@ void DeliveredList::compact() {
 void DeliveredList::begin(std::string_view prefix) {
   if (fd_ < 0) return;
   if (const std::string left = left_temporary(fd_, prefix); !left.empty()) ::unlink(left.c_str());
-  const DeliveredHead head{k_magic, 1, unfinished_, {}, deliveries_};
+  const DeliveredHead head{k_magic, 1, unfinished_, {}, pruned_, deliveries_};
   static_cast<void>(write_at(fd_, record_bytes(head), 0));
 }
 
@@ -171,6 +180,12 @@ std::uint64_t DeliveredList::add_delivery(std::size_t item) {
   return deliveries_[item];
 }
 
+void DeliveredList::add_pruned(std::size_t item, std::uint32_t count) {
+  pruned_[item] += count;
+  if (fd_ >= 0)
+    static_cast<void>(write_at(fd_, record_bytes(pruned_), offsetof(DeliveredHead, pruned)));
+}
+
 void DeliveredList::take_back() {
   for (const std::uint64_t name : noted_) last_.erase(name);
   noted_.clear();
@@ -181,6 +196,12 @@ DeliveredList::Look DeliveredList::look_of(const struct stat& info) {
   return {static_cast<std::uint64_t>(info.st_dev), static_cast<std::uint64_t>(info.st_ino),
           static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim),
           nanoseconds(info.st_ctim)};
+}
+
+DeliveredList::Look DeliveredList::copy_look(std::size_t item, const struct stat& copy) {
+  Look look = look_of(copy);
+  look.ctime = k_copy_time + static_cast<std::int64_t>(item);
+  return look;
 }
 
 DeliveredList::Record DeliveredList::record_of(std::uint64_t name, const Look& look) {
@@ -202,11 +223,41 @@ bool DeliveredList::has(std::size_t item, std::string_view path, const struct st
   return found->second == now;
 }
 
+const DeliveredList::Look* DeliveredList::find(std::uint64_t name) const {
+  const auto found = last_.find(name);
+  return found == last_.end() || found->second.ctime == k_forgotten ? nullptr : &found->second;
+}
+
 std::optional<mode_t> DeliveredList::made_mode(std::size_t item, std::string_view path) const {
-  const auto found = last_.find(name_of(item, path, "/"));
-  if (found == last_.end()) return {};
-  if (found->second.ctime != static_cast<std::int64_t>(DirectoryOrigin::delivery)) return {};
-  return static_cast<mode_t>(found->second.size);
+  const Look* found = find(name_of(item, path, "/"));
+  if (found == nullptr) return {};
+  if (found->ctime != static_cast<std::int64_t>(DirectoryOrigin::delivery)) return {};
+  return static_cast<mode_t>(found->size);
+}
+
+std::uint64_t DeliveredList::copy_name(std::size_t item, std::string_view path) {
+  return name_of(item, path, k_copy_tail);
+}
+
+DeliveredList::CopyNames DeliveredList::copies_but(std::size_t item, const CopyNames& names) const {
+  CopyNames others;
+  for (const auto& [name, look] : last_)
+    if (look.ctime == copy_look(item, {}).ctime && !names.contains(name)) others.insert(name);
+  return others;
+}
+
+bool DeliveredList::has_copy(std::size_t item, std::string_view path) const {
+  return find(copy_name(item, path)) != nullptr;
+}
+
+bool DeliveredList::is_copy(std::size_t item, std::string_view path,
+                            const struct stat& there) const {
+  const Look* noted = find(copy_name(item, path));
+  return noted != nullptr && *noted == copy_look(item, there);
+}
+
+bool DeliveredList::has_directory(std::size_t item, std::string_view path) const {
+  return find(name_of(item, path, "/")) != nullptr;
 }
 
 void DeliveredList::add(std::size_t item, std::string_view path, const struct stat& info) {
@@ -219,6 +270,17 @@ void DeliveredList::add_directory(std::size_t item, std::string_view path, const
   look.size = info.st_mode & 07777;
   look.ctime = static_cast<std::int64_t>(origin);
   note(name_of(item, path, "/"), look);
+}
+
+void DeliveredList::add_copy(std::size_t item, std::string_view path, const struct stat& copy) {
+  note(copy_name(item, path), copy_look(item, copy));
+}
+
+void DeliveredList::forget(std::size_t item, std::string_view path) {
+  constexpr Look k_nothing{UINT64_MAX, UINT64_MAX, UINT64_MAX, k_forgotten, k_forgotten};
+  for (const char* tail : {"", "/", k_copy_tail})
+    if (const std::uint64_t name = name_of(item, path, tail); find(name) != nullptr)
+      note(name, k_nothing);
 }
 
 bool DeliveredList::has_room(std::uint64_t name) const {

@@ -11,13 +11,16 @@
 //   offset 0      u64 magic, u64 is_busy (1: a worker that set it has not ended by itself),
 //                 u64 unfinished (bit i: deliveries of output i may not be synced as a whole),
 //                 text: the path of the temporary name in a target that is in use; NUL-terminated;
-//                 at its end u32 for each output: how many deliveries have brought something
+//                 at its end u32 for each output: how many files were pruned; and another: how
+//                 many deliveries have brought something
 //   then, each    u64 name (FNV-1a of the output's index, '/', the path below its target, and for
 //                 a directory another '/'),
 //                 u64 device, u64 inode, u64 size, i64 mtime, i64 ctime (nanoseconds since 1970),
 //                 u64 check (FNV-1a of the bytes before it)
 //                 of a directory: the mode for size; DirectoryOrigin for ctime
-//   Native byte order.
+//                 of an output with `prune`, a second record, whose name ends in "//": the copy in
+//                 the target, with k_copy_time + the output's index for ctime
+//   Native byte order. A record of which all is k_forgotten says that nothing is known of its name.
 #pragma once
 
 #include <sys/stat.h>
@@ -25,13 +28,18 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include "common/os/file.hpp"
+#include "common/result.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
 #include "daemon/worker/tree/file_data.hpp"
@@ -89,6 +97,26 @@ class DeliveredList {
   void add(std::size_t item, std::string_view path, const struct stat& info);
   void add_directory(std::size_t item, std::string_view path, const struct stat& info,
                      DirectoryOrigin origin);
+  // Notes how the copy of a file or link looks in the target, for `prune`.
+  void add_copy(std::size_t item, std::string_view path, const struct stat& copy);
+
+  // Names of copies, by their hashes.
+  using CopyNames = std::unordered_set<std::uint64_t>;
+  static std::uint64_t copy_name(std::size_t item, std::string_view path);
+  // The copies of the output that are not among `names`.
+  [[nodiscard]] CopyNames copies_but(std::size_t item, const CopyNames& names) const;
+  // Returns whether there is one with that name.
+  [[nodiscard]] bool has_copy(std::size_t item, std::string_view path) const;
+  // Returns whether `there`, in the target, is the copy as it was delivered.
+  [[nodiscard]] bool is_copy(std::size_t item, std::string_view path,
+                             const struct stat& there) const;
+  // Returns whether a delivery has been in a directory of that name.
+  [[nodiscard]] bool has_directory(std::size_t item, std::string_view path) const;
+  // Forgets all that was noted of the path. What has it again is delivered again.
+  void forget(std::size_t item, std::string_view path);
+  // Counts files that were removed in the target.
+  void add_pruned(std::size_t item, std::uint32_t count);
+  [[nodiscard]] std::uint64_t pruned(std::size_t item) const { return pruned_[item]; }
 
   // Notes a temporary name, before it is made in a target.
   void note_temporary(std::string_view path);
@@ -105,6 +133,8 @@ class DeliveredList {
   };
   struct Record;
   static Look look_of(const struct stat& info);
+  static Look copy_look(std::size_t item, const struct stat& copy);
+  [[nodiscard]] const Look* find(std::uint64_t name) const;
   static Record record_of(std::uint64_t name, const Look& look);
   std::size_t read_records();
   void compact();
@@ -114,6 +144,7 @@ class DeliveredList {
   int fd_ = -1;
   bool was_busy_ = false;
   std::uint64_t unfinished_ = 0;
+  std::array<std::uint32_t, k_max_request_items> pruned_{};
   std::array<std::uint32_t, k_max_request_items> deliveries_{};
   std::uint64_t end_ = k_delivered_head_bytes;         // where the next record goes
   std::uint64_t output_end_ = k_delivered_head_bytes;  // at begin_output()
@@ -131,6 +162,51 @@ enum class CopyWhat {
 // The files and links that a recovery has made for its outputs so far.
 using MadeEntries = std::set<HardLinks::Id>;
 
+// Pruning: removes in an output's target what its job has removed since it was delivered (`prune`).
+
+// Nothing is removed unless the source was read in full and has something left of what was
+// delivered: who removes all of it, or loses it, keeps the results. An entry of the target goes
+// only if it looks as this job has delivered it. Others may write there, too: no link is followed.
+class Pruning {
+ public:
+  // Borrows the list.
+  Pruning(DeliveredList& list, std::size_t item) : list_(list), item_(item) {}
+
+  // Begins a look at the source.
+  void begin();
+  // Notes an entry of the source, by the path of its copy.
+  void see(const std::string& path) { seen_.insert(DeliveredList::copy_name(item_, path)); }
+  // Notes a file that is left for the next delivery. Until something of it is in the target, it may
+  // be what replaces older entries there, unless it was begun long ago: then it is no checkpoint.
+  void wait_for(const SourceEntry& file, const std::string& path, const SettleRules& rules);
+  // The look shows less than there is, or what changes meanwhile.
+  void give_up() { may_remove_ = false; }
+  // Whether the source has what is copied to that path; of "": whether its directory is there.
+  using IsThere = std::function<bool(const std::string& path)>;
+  // The delivery is whole and synced. `target` is the directory in which the paths begin.
+  void allow(Fd target, IsThere is_there) {
+    target_ = std::move(target);
+    is_there_ = std::move(is_there);
+  }
+
+  // Removes, if that was allowed. Returns how many files and links, with those of earlier calls.
+  std::uint64_t run();
+
+ private:
+  void prune_in(int directory, const std::string& prefix);
+  void prune_file(int directory, const std::string& name, const std::string& path);
+  void prune_directory(int parent, const std::string& name, const std::string& path);
+
+  DeliveredList& list_;
+  std::size_t item_;
+  bool may_remove_ = true;
+  Fd target_;
+  IsThere is_there_;  // what was gone may have been made again since the look
+  DeliveredList::CopyNames seen_;
+  DeliveredList::CopyNames gone_;
+  std::uint32_t count_ = 0;
+};
+
 // Borrows everything.
 struct CopyScope {
   CopyWhat what = CopyWhat::all;
@@ -143,6 +219,16 @@ struct CopyScope {
   // Unless null, only what is in it is replaced in the target. Anything else that has the name of
   // an entry is a fault, unless it has the same content.
   MadeEntries* replaces_only = nullptr;
+  Pruning* pruning = nullptr;  // null: what the job removes stays in the target
+
+  // What is told to `pruning`.
+  void see(const std::string& path) const {
+    if (pruning != nullptr) pruning->see(path);
+  }
+  [[nodiscard]] Status leave_all() const {
+    if (pruning != nullptr) pruning->give_up();
+    return {};
+  }
 
   [[nodiscard]] bool is_early() const { return what == CopyWhat::changed; }
 

@@ -45,7 +45,7 @@ std::string shown(std::string_view path, std::size_t width) {
 }
 
 void append_sentence(std::string& text, std::string_view sentence) {
-  if (!text.empty()) text += "; ";
+  if (!text.empty() && !sentence.empty()) text += "; ";
   text += sentence;
 }
 
@@ -144,6 +144,10 @@ void OutputReport::Tally::add(std::string_view path) {
 std::string OutputReport::Tally::text() const {
   if (count <= k_named_entries) return names;
   return names + " and " + human_count(count - k_named_entries) + " more";
+}
+
+void OutputReport::set_pruned(std::uint64_t count) {
+  if (std::exchange(record_.pruned, count) != count) publish();
 }
 
 void OutputReport::add_unsettled(std::string_view path) {

@@ -55,6 +55,8 @@ class OutputReport {
   void add_unchanged(const struct stat& info);  // an entry that is not copied, and is in the target
   // How many deliveries have brought what is in the target, with this one.
   void set_deliveries(std::uint64_t count) { record_.deliveries = count; }
+  // How many files were removed in the target by now; also after the end.
+  void set_pruned(std::uint64_t count);
   void add_unsettled(std::string_view path);  // an entry that is being written
   void add_growing(std::string_view path);    // a file that became longer while it was read
   void add_special();                         // a socket, FIFO, or device that was left out

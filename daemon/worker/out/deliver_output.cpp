@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -148,7 +149,31 @@ class Delivery {
   Status synced(CopyOut& copy, const Status& copied) {
     const Status synced = copy.sync();
     if (!synced && scope_.is_early()) scope_.list->take_back();
+    if (scope_.pruning != nullptr && copied && synced && report_.faults() == 0 && is_source_there())
+      if (auto target = duplicate(copy.target()))
+        scope_.pruning->allow(std::move(*target), source_of_copy());
     return copied ? synced : copied;
+  }
+
+  // By the directories that the sources are in. What links have led to is not found.
+  [[nodiscard]] Pruning::IsThere source_of_copy() const {
+    std::set<std::string> tops;
+    for (const std::string& path : source_.paths)
+      tops.emplace(target_.form == Form::contents ? path : split_path(path).parent);
+    return [&tree = links_.tree(), tops](const std::string& copy) {
+      return std::any_of(tops.begin(), tops.end(), [&](const std::string& top) {
+        const auto place = tree.find({joined_path(top, copy), LastLink::keep});
+        return place && place->kind == ResolvedPath::Kind::there;
+      });
+    };
+  }
+
+  // Whether the job has not removed sources meanwhile.
+  [[nodiscard]] bool is_source_there() const {
+    return source_.absent.empty() &&
+           std::all_of(source_.paths.begin(), source_.paths.end(), [&](const std::string& path) {
+             return static_cast<bool>(place_of(links_.tree(), source_, path));
+           });
   }
 
   [[nodiscard]] PendingNames names() const {
@@ -195,7 +220,8 @@ class Delivery {
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (!taken.insert(names[i]).second) return clash(source_.paths[i], names[i]);
       const auto place = place_of(links_.tree(), source_, source_.paths[i]);
-      if (!place && scope_.is_early() && place.error().code == ENOENT) continue;
+      if (!place && scope_.is_early() && place.error().code == ENOENT)
+        continue;  // is_source_there()
       if (!place) return place.error();
       const std::string origin = place->path.substr(0, place->path.rfind('/') + 1);
       TRY(on_entry(place->entry(), names[i], origin));
@@ -295,6 +321,26 @@ OutputLinks JobResults::links(const OutputSource& source) const {
   return links;
 }
 
+PrunedOutputs::PrunedOutputs(const DeliveryOrder& order, const StageRequest& request,
+                             DeliveredList& list) {
+  if (!order.keeps_list || order.tries > 0) return;
+  for (std::size_t i = 0; i < request.outputs.size(); ++i)
+    if (request.outputs[i].prune) outputs_.try_emplace(i, list, i);
+}
+
+Pruning* PrunedOutputs::find(std::size_t item) {
+  const auto found = outputs_.find(item);
+  return found == outputs_.end() ? nullptr : &found->second;
+}
+
+void PrunedOutputs::run(std::vector<OutputReport>& reports) {
+  const auto has_failed = [](const OutputReport& report) {
+    return report.state() == ItemState::failed;
+  };
+  if (std::any_of(reports.begin(), reports.end(), has_failed)) return;
+  for (auto& [item, pruning] : outputs_) reports[item].set_pruned(pruning.run());
+}
+
 void deliver_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,
                     const EarlierDelivery& earlier, const SettleRules& rules,
                     OutputReport& report) {
@@ -315,6 +361,7 @@ void deliver_output(const OutputItem& item, const DeliveryOrder& order, const Jo
   report.begin(packed ? target->suffix.substr(1) : kind_text(*source), target->path());
   CopyScope scope;
   if (earlier.list != nullptr) scope = {CopyWhat::missing, earlier.list, earlier.item};
+  scope.pruning = earlier.pruning;
   scope.settled = &rules;
   scope.leaves_out = job.leaves_out(*source);
   if (const std::string note = left_out_note(*source); !note.empty()) report.add_note(note);
@@ -327,8 +374,10 @@ void push_output(const OutputItem& item, const DeliveryOrder& order, const JobRe
                  const EarlierDelivery& earlier, const SettleRules& rules, Total total,
                  OutputReport& report) {
   CopyScope scope{CopyWhat::changed, earlier.list, earlier.item, &rules};
+  scope.pruning = earlier.pruning;
   Status pushed;
   for (unsigned look = 1;; ++look) {
+    if (scope.pruning != nullptr) scope.pruning->begin();
     const auto source = job.find(item);
     if (!source) return report.finish(source.error());
     if (source->kind == Kind::missing) {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
@@ -37,6 +39,21 @@ struct JobResults {
 struct EarlierDelivery {
   DeliveredList* list = nullptr;  // null: nothing
   std::size_t item = 0;           // the item's index
+  Pruning* pruning = nullptr;     // is told what the source has; null: without `prune`
+};
+
+// The outputs with the key `prune`. Results that are held are only added to in their targets.
+class PrunedOutputs {
+ public:
+  // Borrows the list.
+  PrunedOutputs(const DeliveryOrder& order, const StageRequest& request, DeliveredList& list);
+  // Null for an output without the key.
+  Pruning* find(std::size_t item);
+  // Removes once all outputs are in their targets, unless one of them has failed.
+  void run(std::vector<OutputReport>& reports);
+
+ private:
+  std::map<std::size_t, Pruning> outputs_;
 };
 
 // Finds the sources and copies or packs them to the target. What is changed meanwhile is read

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
@@ -210,6 +211,22 @@ std::vector<std::string> names_of_the_job(const JobResults& job) {
   return names;
 }
 
+// Whether there was something, which is gone. Nothing of ours changes the time of a directory to
+// which nothing was staged.
+bool is_emptied(const JobResults& job) {
+  auto listing = DirectoryStream::at(job.tree.fd());
+  while (const auto name = listing.next())
+    if (!name->starts_with(".nodestage")) return false;
+  struct statx now {};
+  if (listing.code() != 0 ||
+      ::statx(job.tree.fd(), "", AT_EMPTY_PATH, STATX_BTIME | STATX_MTIME, &now) != 0)
+    return false;
+  const auto time = [](const statx_timestamp& at) { return std::pair(at.tv_sec, at.tv_nsec); };
+  const bool is_changed = (now.stx_mask & STATX_BTIME) != 0 && !job.staged.has_any() &&
+                          time(now.stx_mtime) > time(now.stx_btime);
+  return is_changed || job.staged.is_any_gone();
+}
+
 // Returns what was probably meant by the first of `sources` for which that is known. Braces can
 // stand for thousands of names: only the first few are compared.
 std::string first_meant(const std::vector<std::string>& sources,
@@ -252,6 +269,7 @@ MissingOutputs find_missing(const StageRequest& request, const DeliveryOrder& or
   if (!found.is_any()) return found;
   found.are_all = !is_any_there;
   found.names = names_of_the_job(job);
+  found.is_emptied = is_emptied(job);
   found.left = left_results(request, job.staged, job.tree);
   const std::vector<std::string> compared = candidates(found.left, job.tree);
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {
@@ -271,10 +289,34 @@ bool keeps_left(const MissingOutputs& missing, const DeliveryOrder& order, const
          !are_logs(missing.left, job.tree);
 }
 
-std::string missing_note(const std::string& note, const std::vector<std::string>& names,
-                         const std::string& meant) {
-  const std::string listing = listed(names, k_shown_names, k_name_width);
-  return note + (names.empty() ? "" : ", which holds " + listing) + did_you_mean_path(meant);
+std::string missing_note(const MissingOutputs& missing, std::size_t i, std::uint64_t deliveries) {
+  const auto& names = missing.names;
+  std::string note = missing.notes[i];
+  if (!names.empty()) note += ", which holds " + listed(names, k_shown_names, k_name_width);
+  note += did_you_mean_path(missing.meant[i]);
+  if (deliveries > 0)
+    return note + "; it was delivered while the job ran, and the job has removed it since";
+  if (!missing.is_emptied) return note;
+  return note + ", which the job has emptied itself: leave that out (rm -rf $SLURM_TMPDIR/* in a " +
+         "trap, for example); the node removes all once the results are delivered";
+}
+
+std::string hidden_note(const std::string& source, const StageRequest& request,
+                        const JobResults& job) {
+  const SplitPath path = split_path(source);
+  if (path.name != "*" && path.name != "**") return {};
+  OutputItem hidden;
+  hidden.source = joined_path(path.parent, ".*");
+  const auto found = job.find(hidden);
+  if (!found || found->kind != OutputSource::Kind::matches) return {};
+  std::vector<std::string> names;
+  for (const std::string& name : left_results(request, job.staged, job.tree))
+    if (std::binary_search(found->paths.begin(), found->paths.end(), name)) names.push_back(name);
+  if (names.empty()) return {};
+  return "'" + shortened(printable(source), k_name_width) +
+         "' matches no hidden names, and leaves " + listed(names, k_shown_names, k_name_width) +
+         " behind: '" + shortened(printable(joined_path(path.parent, "{*,.*}")), k_name_width) +
+         "' takes all";
 }
 
 std::string absent_note(const std::vector<std::string>& absent, const std::string& meant) {

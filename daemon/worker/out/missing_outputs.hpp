@@ -2,6 +2,8 @@
 // program did not write its results.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,7 @@ struct MissingOutputs {
   // OutputSource::absent of each item that is wanted and not `optional`; `meant` is for them, too.
   std::vector<std::vector<std::string>> absent;
   std::vector<std::string> notes;  // for each missing item: nothing_note()
+  bool is_emptied = false;         // the job has removed all that was in its directory
 
   [[nodiscard]] bool is_any() const;
 };
@@ -56,10 +59,15 @@ MissingOutputs find_missing(const StageRequest& request, const DeliveryOrder& or
 // writes the results, and the others only a log of their own.
 bool keeps_left(const MissingOutputs& missing, const DeliveryOrder& order, const JobResults& job);
 
-// Makes a note of MissingOutputs: "reslts: nothing of that name in the job's directory", and ",
-// which holds results, log.txt (did you mean 'results'?)"
-std::string missing_note(const std::string& note, const std::vector<std::string>& names,
-                         const std::string& meant);
+// The note on item `i`: "reslts: nothing of that name in the job's directory, which holds results,
+// log.txt (did you mean 'results'?)", or what is known of who has removed it. `deliveries`: how
+// many have brought something of it while the job ran.
+std::string missing_note(const MissingOutputs& missing, std::size_t i, std::uint64_t deliveries);
+
+// The note on what the source "*", or one that ends in "/*", has left behind: names that begin with
+// a dot. "" if that is nothing.
+std::string hidden_note(const std::string& source, const StageRequest& request,
+                        const JobResults& job);
 
 // "nothing in the job's directory is named or matches 'a', 'b' and 2 more (did you mean 'c'?)"
 std::string absent_note(const std::vector<std::string>& absent, const std::string& meant);

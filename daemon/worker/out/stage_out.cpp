@@ -146,6 +146,7 @@ void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, co
   const MissingOutputs missing = find_missing(request, order, job);
   const bool is_kept = keeps_left(missing, order, job);
   std::vector<std::size_t> last;
+  PrunedOutputs pruned(order, request, list);
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if (const auto target = expand_pattern(request.outputs[i].target, pattern_facts(order)))
       reports[i].name_target(*target);
@@ -157,7 +158,9 @@ void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, co
       last.push_back(i);
     } else {
       report_absent(order, i, missing, is_kept, reports[i]);
-      const EarlierDelivery earlier{order.keeps_list ? &list : nullptr, i};
+      if (!is_excluded(request.outputs[i].when, order.outcome))
+        reports[i].add_note(hidden_note(request.outputs[i].source, request, job));
+      const EarlierDelivery earlier{order.keeps_list ? &list : nullptr, i, pruned.find(i)};
       deliver_output(request.outputs[i], order, job, earlier, rules, reports[i]);
     }
   }
@@ -166,10 +169,10 @@ void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, co
       reports[i].skip(missing.notes[i]);
       continue;
     }
-    report_missing(order, request.outputs[i].source,
-                   missing_note(missing.notes[i], missing.names, missing.meant[i]), is_kept,
-                   job.tree, reports[i]);
+    report_missing(order, request.outputs[i].source, missing_note(missing, i, list.deliveries(i)),
+                   is_kept, job.tree, reports[i]);
   }
+  pruned.run(reports);
 }
 
 void recover_outputs(const RecoverOrder& order, const StageRequest& request, const JobResults& job,
@@ -294,6 +297,7 @@ bool is_selected(const PushOrder& order, const OutputItem& item, std::size_t ind
 void push_outputs(const PushOrder& order, const StageRequest& request, const JobResults& job,
                   DeliveredList& list, const SettleRules& rules,
                   std::vector<OutputReport>& reports) {
+  PrunedOutputs pruned(order, request, list);
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const OutputItem& item = request.outputs[i];
     if (!is_selected(order, item, i)) {
@@ -301,10 +305,11 @@ void push_outputs(const PushOrder& order, const StageRequest& request, const Job
     } else if (const Status early = check_early(item); !early) {
       reports[i].skip(early.error().what);
     } else {
-      push_output(item, order, job, {&list, i}, rules,
+      push_output(item, order, job, {&list, i, pruned.find(i)}, rules,
                   order.shows_total ? Total::counted : Total::unknown, reports[i]);
     }
   }
+  pruned.run(reports);
 }
 
 namespace {

@@ -173,6 +173,12 @@ bool StagedData::is_above(const std::string& path) const {
   });
 }
 
+bool StagedData::is_any_gone() const {
+  return std::any_of(places_.begin(), places_.end(), [this](const Place& place) {
+    return !place.is_glob && place.until != 0 && !has_entry(job_fd_, place.name);
+  });
+}
+
 bool StagedData::meets(const std::string& path) const {
   const std::string whole = normal(path);
   return place_of(whole) != nullptr || is_above(whole);

@@ -35,6 +35,10 @@ class StagedData {
   // Returns whether something is staged below the path, which staging has not made itself.
   [[nodiscard]] bool is_above(const std::string& path) const;
 
+  // Returns whether something was staged of which the name is gone.
+  [[nodiscard]] bool is_any_gone() const;
+  [[nodiscard]] bool has_any() const { return !places_.empty(); }
+
   // Returns whether the entry, which looks as `info`, was staged and is as it was.
   [[nodiscard]] bool is_unchanged(const std::string& path, const struct stat& info) const;
   // Whether all at and below the path is so. Where it is not known, `unknown` is the answer.

@@ -20,6 +20,7 @@
 #include "daemon/worker/share/identify.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
 #include "daemon/worker/stage/staged_item.hpp"
+#include "daemon/worker/tree/file_data.hpp"
 
 namespace nodestage {
 namespace {
@@ -344,6 +345,9 @@ int run_stage(const StageOrder& order, const StageRequest& request, Builder* bui
   if (!order.refuse_outputs.empty() && !request.outputs.empty())
     return report.fail(order.refuse_outputs, {});
   ::umask(request.umask);
+  struct stat before {};
+  if (::fstat(k_worker_directory_fd, &before) != 0)
+    return report.fail(system_error("the job directory").text(), {});
   const auto existing = order.is_again ? Workspace::Existing::goes : Workspace::Existing::stays;
   auto workspace = Workspace::open(k_worker_directory_fd, existing);
   if (!workspace) return report.fail(workspace.error().text(), {});
@@ -356,9 +360,13 @@ int run_stage(const StageOrder& order, const StageRequest& request, Builder* bui
     if (!opened) return report.fail("in memory: " + opened.error().text(), {});
     memory.emplace(std::move(*opened));
   }
-  return Stage(order, request, *workspace, memory ? &*memory : nullptr, builder,
-               relays ? &*relays : nullptr)
-      .run();
+  const int code = Stage(order, request, *workspace, memory ? &*memory : nullptr, builder,
+                         relays ? &*relays : nullptr)
+                       .run();
+  // Of a directory to which nothing was staged, a later time shows that the job has changed it.
+  if (request.datasets.empty() && !request.venv)
+    ::futimens(k_worker_directory_fd, times_of(before).data());
+  return code;
 }
 
 Status check_user(const IdentifyOrder& order) {

@@ -1,0 +1,25 @@
+# A trap that removes all of $SLURM_TMPDIR takes the results along, and the job's output says who has removed them.
+mkdir in && echo 1 >in/a
+for staged in '' --stage-dataset=in; do
+    # shellcheck disable=SC2086
+    job $staged --stage-out=results:o -w n1 <<'SCRIPT'
+#!/bin/bash
+trap 'rm -rf $SLURM_TMPDIR/*' EXIT
+mkdir $SLURM_TMPDIR/results && echo 1 >$SLURM_TMPDIR/results/a
+SCRIPT
+    has "$output" "results: nothing of that name in the job's directory, which the job has emptied itself:"
+    until [ -s "nodestage-$job.txt" ]; do sleep 0.1; done
+    has "$(cat "nodestage-$job.txt")" 'which the job has emptied itself: leave that out'
+done
+job --stage-out=results:o -w n1 --wrap=true
+has "$output" "nothing of that name in the job's directory"
+lacks "$output" emptied
+job --stage-out=results:o2,prune -w n1 <<'SCRIPT'
+#!/bin/bash
+mkdir $SLURM_TMPDIR/results && echo 1 >$SLURM_TMPDIR/results/a
+nodestage push
+rm -rf $SLURM_TMPDIR/results
+echo 1 >$SLURM_TMPDIR/log
+SCRIPT
+has "$output" 'it was delivered while the job ran, and the job has removed it since'
+holds o2/a 1
