@@ -38,7 +38,7 @@ struct CondaRun : ShareRun<VenvRun> {
   void check_refused(std::initializer_list<std::string_view> words) {
     CHECK(run() == 1);
     check_has(cause(), words);
-    CHECK(in_job("test -z \"$(ls -A | grep -v '[.]log$')\" || ls -A"));
+    CHECK(in_job("test -z \"$(ls -A | grep -v '[.]log$')\" || { ls -A; false; }"));
   }
 };
 
@@ -84,7 +84,7 @@ TEST_CASE("conda: a file without room for the new path is named, with both paths
   }
   const std::string from = run.data() + "/old";
   run.check_refused({"file lib/libbase.so: contains the path ", from, to,
-                     "has no room for the new one", "conda-pack"});
+                     "has no room for the new one", "shorter destination"});
 }
 
 TEST_CASE("conda: what pip has put there follows the rules of venv") {
@@ -158,6 +158,12 @@ echo '{"BASE_MODE": "a package sets it first", "X": "'$PWD'/old/x"}' >old/etc/co
     run.prepare(
         R"(echo '{"env_vars": {"X; touch evil": "1", "": "1", "GONE": "***unset***", "N": 1, "BASE_MODE": "it'"'"'s on"}}' >old/conda-meta/state)");
   }
+  SUBCASE("that of conda-pack, which would do nothing, does not stay") {
+    run.prepare("echo '_conda_pack_activate() { false; }; return 1' >old/bin/activate");
+  }
+  SUBCASE("a link to that of another installation does not stay") {
+    run.prepare("ln -s /nowhere/bin/activate old/bin/activate");
+  }
   SUBCASE("its own script stays") {
     run.prepare("echo \"echo '$PWD/old'\" >old/bin/activate");
     CHECK(activated().starts_with(env + "\n"));
@@ -174,9 +180,17 @@ TEST_CASE("conda: environments that cannot be relocated are refused in words") {
     run.add_venv("a.tgz");
     run.check_refused({"files do not say where it was made", "conda-pack"});
   }
+  SUBCASE("whose files name another path, but for /usr/bin/env") {
+    run.prepare(
+        "sed -i '1s|.*|#!/usr/bin/env python|' old/bin/pure;"
+        "tar czf a.tgz -C old --exclude=bin/prefix-config .");
+    run.add_venv("a.tgz");
+    run.check_refused({"files do not say where it was made", "conda-pack"});
+  }
   SUBCASE("a record that is none") {
     const char* record = "";
     const char* k_rows[] = {"{",
+                            R"({"name": "x", "files": ["bin/x"]})",
                             "[]",
                             "\"x\"",
                             "{\"name\": \"x\", \"paths_data\": 1}",
@@ -192,7 +206,7 @@ TEST_CASE("conda: environments that cannot be relocated are refused in words") {
   }
   SUBCASE("a large record") {
     run.prepare("truncate -s 1G old/conda-meta/x-1.json");
-    run.check_refused({"x-1.json: is no record of a conda package: it is damaged, or larger than"});
+    run.check_refused({"x-1.json: is no record of a conda package with its paths: it is damaged"});
   }
   SUBCASE("a pipe, or a link, as a record") {
     run.prepare("mkfifo old/conda-meta/x-1.json; ln -s base-1-0.json old/conda-meta/y-1.json");

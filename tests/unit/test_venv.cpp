@@ -134,7 +134,7 @@ TEST_CASE("venv: what is none is refused in words") {
     CHECK(run.run() == 1);
     CHECK_MESSAGE(run.cause().find(words) != std::string::npos, run.cause());
     CHECK(run.cause().starts_with("the environment: "));
-    CHECK(run.in_job("test -z \"$(ls -A)\" || ls -A"));
+    CHECK(run.in_job("test -z \"$(ls -A)\" || { ls -A; false; }"));
   };
   refused("dir", "is a directory without pyvenv.cfg and conda-meta\n--stage-venv takes");
   refused("dir.tar", "contains no virtual environment");

@@ -1,6 +1,7 @@
 #include "daemon/worker/venv/conda_prefix.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -29,6 +30,10 @@ constexpr const char* k_unset = "***unset***";  // the value of a variable that 
 void add_files(const Json& record, PrefixFiles& files) {
   static_cast<void>(record.at("name"));
   const auto data = record.find("paths_data");
+  const auto names = record.find("files");  // conda wrote only these once
+  if (data == record.end() && names != record.end() && !names->empty()) {
+    static_cast<void>(record.at("paths_data"));
+  }
   if (data == record.end()) return;
   for (const Json& entry : data->at("paths")) {
     const auto placeholder = entry.find("prefix_placeholder");
@@ -86,7 +91,8 @@ Result<PrefixFiles> prefix_files(int dir_fd, const std::string& source, const Me
     } catch (const Json::exception&) {  // thrown by the library
       return fault(EINVAL,
                    shown(source) + "/" + shown(path) +
-                       ": is no record of a conda package: it is damaged, or larger than " +
+                       ": is no record of a conda package with its paths: it is damaged, not "
+                       "readable, older than conda 4.4, or larger than " +
                        human_bytes(k_max_record),
                    "Install that package again (conda install --force-reinstall), or make the "
                    "environment again");
@@ -111,12 +117,25 @@ Error no_room(const std::string& path, std::string_view data, const VenvMove& mo
       move.from().begin(), move.from().end(),
       [&](const std::string& place) { return data.find(place) != std::string_view::npos; });
   const std::string& from = named == move.from().end() ? move.from().front() : *named;
-  return fault(ENAMETOOLONG,
-               "the conda environment's file " + shown(path) + ": contains the path " +
-                   shown(from) + ", and has no room for the new one, " + shown(move.to()),
-               "Make an archive of the environment with conda-pack, and stage that, or choose a "
-               "shorter destination");
+  return fault(
+      ENAMETOOLONG,
+      "the conda environment's file " + shown(path) + ": contains the path " + shown(from) +
+          ", and has no room for the new one, " + shown(move.to()),
+      "Choose a shorter destination: --stage-venv=SOURCE:DEST. Without the key shared, the "
+      "path is shorter, too");
 }
+
+namespace {
+
+// That of conda-pack does nothing where CONDA_PREFIX is set already, and a link leads to that of
+// another installation.
+bool has_own_activation(int dir_fd, int bin_fd) {
+  if (!has_entry(bin_fd, "activate")) return false;
+  return link_text(bin_fd, "activate").empty() &&
+         text_in(dir_fd, "bin/activate").find("_conda_pack_activate") == std::string::npos;
+}
+
+}  // namespace
 
 Result<bool> write_activation(int dir_fd, const std::string& path) {
   std::string special;
@@ -132,8 +151,10 @@ Result<bool> write_activation(int dir_fd, const std::string& path) {
       word + " CONDA_DEFAULT_ENV=" + word + " VIRTUAL_ENV=" + word + "\nexport PATH=" + word +
       "/bin:\"$PATH\"\nunset PYTHONHOME\n" + special;
   const auto bin = open_directory_at(dir_fd, "bin");
-  if (!bin || has_entry(bin->get(), "activate")) return !special.empty();
+  if (!bin || has_own_activation(dir_fd, bin->get())) return !special.empty();
   const WritableDirectory writable(bin->get());
+  if (::unlinkat(bin->get(), "activate", 0) != 0 && errno != ENOENT)
+    return system_error("bin/activate");
   TRY_ASSIGN(const Fd file, open_at(bin->get(), "activate", O_WRONLY | O_CREAT | O_EXCL, 0644));
   TRY(write_all(file.get(), std::string_view(text)));
   return !special.empty();

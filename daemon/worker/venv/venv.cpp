@@ -171,9 +171,11 @@ Status Venv::check_source(const Piece::Place& place) {
   const std::string to = order_.directory + "/" + item_.destination;
   const VenvMove move(from_, to);
   if (kind == VenvKind::venv) TRY(venv_python(source->get(), move, item_.source, order_.node));
-  if (kind == VenvKind::venv || is_regular(source->get(), k_unpack)) return {};
-  TRY(read_records(source->get(), place));
+  if (kind == VenvKind::venv) return {};
   if (has_entry(source->get(), "envs") || has_entry(source->get(), "pkgs")) add_note(k_left_out);
+  if (is_regular(source->get(), k_unpack)) return {};
+  TRY(read_records(source->get(), place));
+  if (item_.shared) return {};  // it goes to another path, which the relocation knows
   return check_room(source->get(), options_.prefixes, VenvMove(from_, to, VenvMove::Match::prefix));
 }
 
@@ -210,8 +212,8 @@ Status Venv::extract(Piece& piece, const Piece::Place& place) {
   }
   return fault(EINVAL,
                shown(item_.source) +
-                   ": contains no virtual environment: there is no pyvenv.cfg at its top, or in a "
-                   "directory that is the only entry there",
+                   ": contains no virtual environment: there is no pyvenv.cfg or conda-meta at its "
+                   "top, or in a directory that is the only entry there",
                "Make it with: tar czf env.tar.gz -C DIR_OF_THE_ENVIRONMENT .");
 }
 

@@ -301,7 +301,7 @@ Status VenvRelocation::listed(const WalkStep& step, const std::string& path, int
   const auto changed = data.starts_with("#!") ? moved_script(data, prefix_, options_.env)
                                               : moved_text(data, prefix_);
   if (!changed) return {};
-  ++matched_;
+  if (matched_ == 0 && moved_text(data, prefix_)) ++matched_;
   return replace(step, path, *changed);
 }
 
