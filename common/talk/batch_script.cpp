@@ -95,6 +95,8 @@ std::string ignored_directives(std::string_view script) {
     const std::string place = "line " + std::to_string(number) + " (" + line_text(line) + ")";
     if (command.empty() && is_command(line)) command = place;
     const bool is_ours = line.starts_with("#SBATCH") && line.find("--stage-") != line.npos;
+    // What it writes into another script is meant for that.
+    if (line.find("<<") != line.npos) break;
     if (command.empty() || !is_ours) continue;
     first.empty() ? static_cast<void>(first = place) : static_cast<void>(++others);
   }

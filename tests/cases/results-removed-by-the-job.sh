@@ -7,9 +7,9 @@ for staged in '' --stage-dataset=in; do
 trap 'rm -rf $SLURM_TMPDIR/*' EXIT
 mkdir $SLURM_TMPDIR/results && echo 1 >$SLURM_TMPDIR/results/a
 SCRIPT
-    has "$output" "results: nothing of that name in the job's directory, which the job has emptied itself:"
+    has "$output" "results: nothing of that name in the job's directory, which is empty:"
     until [ -s "nodestage-$job.txt" ]; do sleep 0.1; done
-    has "$(cat "nodestage-$job.txt")" 'which the job has emptied itself: leave that out'
+    has "$(cat "nodestage-$job.txt")" 'which is empty: if the job removes what is there itself'
 done
 job --stage-out=results:o -w n1 --wrap=true
 has "$output" "nothing of that name in the job's directory"

@@ -122,7 +122,7 @@ class StageOutJob {
     order.node = "n1";
     order.directory = directory;
     order.outcome = nodestage::JobOutcome::success;
-    rules.young = nodestage::SettleRules::Time(0);
+    rules.young = rules.removed = nodestage::SettleRules::Time(0);
     write_files(directory, files);
   }
 

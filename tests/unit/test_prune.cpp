@@ -22,6 +22,7 @@ struct PruneJob : PushJob {
                  {"results/step-2/model", "2"},
                  {"results/log", "l"}}) {
     ask(source, to).prune = true;
+    order.outcome = JobOutcome::success;
     fs::create_directory(results / "step-1/empty");
     fs::create_symlink("step-1", results / "best");
     REQUIRE(run() == 0);
@@ -62,6 +63,43 @@ TEST_CASE("prune: what the job has removed goes from the target, with its direct
       REQUIRE(job.run_end() == 0);
       CHECK(job.pruned() == 4);
     }
+  }
+}
+
+TEST_CASE("prune keeps what may be on its way elsewhere, or all that is left") {
+  PruneJob job;
+  SUBCASE("what has its size in an output that is not delivered, and may have been moved there") {
+    job.ask("final", "final").when = When::success;
+    fs::create_directory(job.directory / "final");
+    fs::rename(job.results / "step-1/model", job.directory / "final/best");
+    job.remove_first();
+    REQUIRE(job.run() == 0);
+    CHECK(names_in(job.out / "step-1") == Names{"meta", "model"});
+    REQUIRE(job.run_end() == 0);
+    CHECK(names_in(job.out) == Names{"log", "step-2"});
+  }
+  SUBCASE("at the end of a job that has failed or was killed") {
+    job.order.outcome = JobOutcome::failure;
+    job.remove_first();
+    REQUIRE(job.run_end() == 0);
+    CHECK(names_in(job.out) == Names{"best", "log", "step-1", "step-2"});
+  }
+  SUBCASE("of a directory in which the job has removed something just now") {
+    job.rules.removed = std::chrono::hours(1);
+    job.remove_first();
+    REQUIRE(job.run() == 0);
+    CHECK(names_in(job.out) == Names{"best", "log", "step-1", "step-2"});
+    job.rules.removed = std::chrono::milliseconds(0);
+    REQUIRE(job.run() == 0);
+    CHECK(names_in(job.out) == Names{"log", "step-2"});
+  }
+  SUBCASE("a directory that a killed worker has left unfinished gets its mode back") {
+    write_file(job.out / "step-1/of another node", "n");
+    fs::permissions(job.out / "step-1", fs::perms(01700));
+    job.remove_first();
+    REQUIRE(job.run() == 0);
+    CHECK(names_in(job.out / "step-1") == Names{"of another node"});
+    CHECK((lstat_of(job.out / "step-1").st_mode & 07777) == 0755);
   }
 }
 

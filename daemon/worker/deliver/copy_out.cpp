@@ -195,8 +195,10 @@ Status CopyOut::end_directory(int fd, const Level& level, const std::string& pat
                               const struct stat& info) {
   const bool needs_sync = !scope_.is_early() || level.is_changed || scope_.syncs_all;
   if (level.made == Made::before) {
-    if (scope_.is_early())
+    if (scope_.is_early()) {
       scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::others);
+      scope_.see(path);
+    }
     return needs_sync ? syncs_.add_directory(fd, names_) : Status();
   }
   // The mode may deny access to the directory's owner.
@@ -205,8 +207,10 @@ Status CopyOut::end_directory(int fd, const Level& level, const std::string& pat
   if (!readable || ::fstat(fd, &now) != 0) return bare_error();
   const bool has_look = scope_.is_noted(path, info);
   // First, so that it is known as ours if this process is killed after it has its mode.
-  if (scope_.is_early())
+  if (scope_.is_early()) {
     scope_.list->add_directory(scope_.item, path, info, DirectoryOrigin::delivery);
+    scope_.see(path);
+  }
   const Status changed = change_mode(fd, (info.st_mode & 01777) | (now.st_mode & S_ISGID));
   TRY(attributes_.keep("mode", changed ? 0 : changed.error().code));
   TRY(attributes_.keep("time",

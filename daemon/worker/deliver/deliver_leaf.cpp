@@ -65,8 +65,10 @@ Status DeliverLeaf::commit(const PendingName& pending, int into_fd, const std::s
   const std::string name(split_path(path).name);
   if (scope_.replaces_only == nullptr) {
     TRY(pending.commit(name));
-    if (scope_.pruning != nullptr && scope_.is_early())
+    if (scope_.pruning != nullptr && scope_.is_early()) {
       scope_.list->add_copy(scope_.item, path, copy);
+      scope_.see(path);
+    }
     return {};
   }
   struct stat there {};
@@ -114,7 +116,7 @@ Status DeliverLeaf::copy(const SourceEntry& source, CopyInto into, const std::st
   } else if (*copied == Copied::unsettled) {
     if (info.st_nlink > 1) unsettled_.insert(HardLinks::id(info));
     report_.add_unsettled(path);
-    if (scope_.pruning != nullptr) scope_.pruning->wait_for(source, path, scope_.rules());
+    if (scope_.pruning != nullptr) scope_.pruning->wait_for(source, scope_.rules());
   } else {
     return scope_.leave_all();
   }

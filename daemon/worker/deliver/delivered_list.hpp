@@ -175,10 +175,14 @@ class Pruning {
   // Begins a look at the source.
   void begin();
   // Notes an entry of the source, by the path of its copy.
-  void see(const std::string& path) { seen_.insert(DeliveredList::copy_name(item_, path)); }
-  // Notes a file that is left for the next delivery. Until something of it is in the target, it may
-  // be what replaces older entries there, unless it was begun long ago: then it is no checkpoint.
-  void wait_for(const SourceEntry& file, const std::string& path, const SettleRules& rules);
+  // Only what was delivered can be gone.
+  void see(const std::string& path) {
+    if (list_.has_copy(item_, path) || list_.has_directory(item_, path))
+      seen_.insert(DeliveredList::copy_name(item_, path));
+  }
+  // Notes a file that is left for the next delivery: it may be what replaces older entries in the
+  // target, unless it was begun long ago. Then it is no checkpoint.
+  void wait_for(const SourceEntry& file, const SettleRules& rules);
   // The look shows less than there is, or what changes meanwhile.
   void give_up() { may_remove_ = false; }
   // Whether the source has what is copied to that path; of "": whether its directory is there.
@@ -189,8 +193,10 @@ class Pruning {
     is_there_ = std::move(is_there);
   }
 
-  // Removes, if that was allowed. Returns how many files and links, with those of earlier calls.
-  std::uint64_t run();
+  // Removes, if that was allowed, but nothing of these sizes. Returns how many files and links,
+  // with those of earlier calls.
+  using Sizes = std::unordered_set<std::int64_t>;
+  std::uint64_t run(const Sizes& kept);
 
  private:
   void prune_in(int directory, const std::string& prefix);
@@ -204,6 +210,7 @@ class Pruning {
   IsThere is_there_;  // what was gone may have been made again since the look
   DeliveredList::CopyNames seen_;
   DeliveredList::CopyNames gone_;
+  Sizes kept_;
   std::uint32_t count_ = 0;
 };
 

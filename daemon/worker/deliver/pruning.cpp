@@ -37,7 +37,7 @@ void Pruning::begin() {
   seen_.clear();
 }
 
-void Pruning::wait_for(const SourceEntry& file, const std::string& path, const SettleRules& rules) {
+void Pruning::wait_for(const SourceEntry& file, const SettleRules& rules) {
   constexpr int k_logs = 60;  // so many times the age of a log
   struct statx info {};
   const bool is_known =
@@ -45,11 +45,12 @@ void Pruning::wait_for(const SourceEntry& file, const std::string& path, const S
       (info.stx_mask & STATX_BTIME) != 0;
   const bool is_old =
       is_known && age_of({info.stx_btime.tv_sec, info.stx_btime.tv_nsec}) >= k_logs * rules.log;
-  if (!is_old && !list_.has_copy(item_, path)) give_up();
+  if (!is_old) give_up();
 }
 
-std::uint64_t Pruning::run() {
+std::uint64_t Pruning::run(const Sizes& kept) {
   if (may_remove_ && target_ && is_there_("")) {
+    kept_ = kept;
     gone_ = list_.copies_but(item_, seen_);
     const std::size_t all = list_.copies_but(item_, {}).size();
     if (!gone_.empty() && gone_.size() < all) prune_in(target_.get(), "");
@@ -78,7 +79,8 @@ void Pruning::prune_in(int directory, const std::string& prefix) {
 // First the list: if this process is killed in between, the entry stays.
 void Pruning::prune_file(int directory, const std::string& name, const std::string& path) {
   struct stat there {};
-  if (is_there_(path) || !look_at(directory, name, there) || !list_.is_copy(item_, path, there))
+  if (is_there_(path) || !look_at(directory, name, there) || !list_.is_copy(item_, path, there) ||
+      kept_.contains(there.st_size))
     return;
   list_.forget(item_, path);
   if (::unlinkat(directory, name.c_str(), 0) == 0) ++count_;
@@ -90,7 +92,8 @@ void Pruning::prune_directory(int parent, const std::string& name, const std::st
   const auto directory = open_directory_at(parent, name);
   struct stat before {};
   if (!directory || ::fstat(directory->get(), &before) != 0) return;
-  const bool is_ours = list_.made_mode(item_, path) && before.st_uid == ::geteuid();
+  const auto made = list_.made_mode(item_, path);
+  const bool is_ours = made && before.st_uid == ::geteuid();
   const bool is_gone = is_ours && !seen_.contains(DeliveredList::copy_name(item_, path));
   const std::uint32_t count = count_;
   if (is_gone)
@@ -99,7 +102,10 @@ void Pruning::prune_directory(int parent, const std::string& name, const std::st
   prune_in(directory->get(), path + "/");
   if (is_gone && ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0)
     return list_.forget(item_, path);
-  if (is_gone) static_cast<void>(change_mode(directory->get(), before.st_mode & 07777));
+  // A worker that was killed may have left it unfinished.
+  const bool was_whole = (before.st_mode & 01777) != k_unfinished_directory;
+  const mode_t mode = was_whole ? before.st_mode & 07777 : *made & 01777;
+  if (is_gone) static_cast<void>(change_mode(directory->get(), mode | (before.st_mode & S_ISGID)));
   if (is_ours && count_ != count)
     ::utimensat(directory->get(), "", times_of(before).data(), AT_EMPTY_PATH);
 }

@@ -91,6 +91,19 @@ Status clash(const std::string& path, const std::string& name) {
                    "match the directories that they are in"};
 }
 
+// Whether nothing has the path, for certain, and the directory in which it is missing has not
+// changed for so long: while the job removes a directory, a part of it is gone.
+bool is_gone(const JobTree& tree, std::string path, SettleRules::Time rest) {
+  for (bool is_missing = false;; is_missing = true) {
+    const auto place = tree.find({path, LastLink::keep});
+    const bool is_there = place && place->kind == ResolvedPath::Kind::there;
+    if (is_there) return is_missing && age_of(place->info.st_mtim) >= rest;
+    if (!place && place.error().code != ENOENT && place.error().code != ENOTDIR) return false;
+    if (path.empty()) return rest == SettleRules::Time(0);
+    path = split_path(path).parent;
+  }
+}
+
 class Delivery {
  public:
   // Borrows everything.
@@ -160,10 +173,10 @@ class Delivery {
     std::set<std::string> tops;
     for (const std::string& path : source_.paths)
       tops.emplace(target_.form == Form::contents ? path : split_path(path).parent);
-    return [&tree = links_.tree(), tops](const std::string& copy) {
+    const auto rest = scope_.is_early() ? scope_.rules().removed : SettleRules::Time(0);
+    return [&tree = links_.tree(), tops, rest](const std::string& copy) {
       return std::any_of(tops.begin(), tops.end(), [&](const std::string& top) {
-        const auto place = tree.find({joined_path(top, copy), LastLink::keep});
-        return place && place->kind == ResolvedPath::Kind::there;
+        return !is_gone(tree, joined_path(top, copy), rest);
       });
     };
   }
@@ -322,7 +335,8 @@ OutputLinks JobResults::links(const OutputSource& source) const {
 }
 
 PrunedOutputs::PrunedOutputs(const DeliveryOrder& order, const StageRequest& request,
-                             DeliveredList& list) {
+                             DeliveredList& list)
+    : request_(request), list_(list) {
   if (!order.keeps_list || order.tries > 0) return;
   for (std::size_t i = 0; i < request.outputs.size(); ++i)
     if (request.outputs[i].prune) outputs_.try_emplace(i, list, i);
@@ -333,12 +347,28 @@ Pruning* PrunedOutputs::find(std::size_t item) {
   return found == outputs_.end() ? nullptr : &found->second;
 }
 
-void PrunedOutputs::run(std::vector<OutputReport>& reports) {
+void PrunedOutputs::run(const JobResults& job, std::vector<OutputReport>& reports) {
   const auto has_failed = [](const OutputReport& report) {
     return report.state() == ItemState::failed;
   };
-  if (std::any_of(reports.begin(), reports.end(), has_failed)) return;
-  for (auto& [item, pruning] : outputs_) reports[item].set_pruned(pruning.run());
+  if (outputs_.empty() || std::any_of(reports.begin(), reports.end(), has_failed))
+    return leave_all(reports);
+  Pruning::Sizes not_stored;
+  const IsThere add_size = [&not_stored](std::size_t, const std::string&, const struct stat& info) {
+    not_stored.insert(info.st_size);
+    return true;
+  };
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const bool is_stored = reports[i].state() == ItemState::done && reports[i].unsettled() == 0;
+    if (is_stored || find(i) != nullptr) continue;
+    if (const auto source = job.find(request_.outputs[i]))
+      static_cast<void>(bytes_of(*source, job, {}, add_size));
+  }
+  for (auto& [item, pruning] : outputs_) reports[item].set_pruned(pruning.run(not_stored));
+}
+
+void PrunedOutputs::leave_all(std::vector<OutputReport>& reports) {
+  for (const auto& [item, pruning] : outputs_) reports[item].set_pruned(list_.pruned(item));
 }
 
 void deliver_output(const OutputItem& item, const DeliveryOrder& order, const JobResults& job,

@@ -45,14 +45,19 @@ struct EarlierDelivery {
 // The outputs with the key `prune`. Results that are held are only added to in their targets.
 class PrunedOutputs {
  public:
-  // Borrows the list.
+  // Borrows the request and the list.
   PrunedOutputs(const DeliveryOrder& order, const StageRequest& request, DeliveredList& list);
   // Null for an output without the key.
   Pruning* find(std::size_t item);
-  // Removes once all outputs are in their targets, unless one of them has failed.
-  void run(std::vector<OutputReport>& reports);
+  // Removes once the outputs are in their targets, unless one of them has failed. What has the size
+  // of a file that another output has not stored yet stays: the job may have moved it there.
+  void run(const JobResults& job, std::vector<OutputReport>& reports);
+  // Removes nothing, and reports how many were removed before.
+  void leave_all(std::vector<OutputReport>& reports);
 
  private:
+  const StageRequest& request_;
+  DeliveredList& list_;
   std::map<std::size_t, Pruning> outputs_;
 };
 

@@ -297,8 +297,9 @@ std::string missing_note(const MissingOutputs& missing, std::size_t i, std::uint
   if (deliveries > 0)
     return note + "; it was delivered while the job ran, and the job has removed it since";
   if (!missing.is_emptied) return note;
-  return note + ", which the job has emptied itself: leave that out (rm -rf $SLURM_TMPDIR/* in a " +
-         "trap, for example); the node removes all once the results are delivered";
+  return note + ", which is empty: if the job removes what is there itself (rm -rf " +
+         "$SLURM_TMPDIR/* in a trap, for example), leave that out; the node does it once the " +
+         "results are delivered";
 }
 
 std::string hidden_note(const std::string& source, const StageRequest& request,

@@ -172,7 +172,8 @@ void deliver_outputs(const DeliveryOrder& order, const StageRequest& request, co
     report_missing(order, request.outputs[i].source, missing_note(missing, i, list.deliveries(i)),
                    is_kept, job.tree, reports[i]);
   }
-  pruned.run(reports);
+  // What a killed job has left of its files says nothing of what it would have kept.
+  order.outcome == JobOutcome::success ? pruned.run(job, reports) : pruned.leave_all(reports);
 }
 
 void recover_outputs(const RecoverOrder& order, const StageRequest& request, const JobResults& job,
@@ -309,7 +310,7 @@ void push_outputs(const PushOrder& order, const StageRequest& request, const Job
                   order.shows_total ? Total::counted : Total::unknown, reports[i]);
     }
   }
-  pruned.run(reports);
+  pruned.run(job, reports);
 }
 
 namespace {

@@ -182,6 +182,7 @@ void add_environment(ShareKey& key, const VenvItem& item, int fd, const ShareRul
   const auto interpreter = interpreter_of_directory(item);
   if (!interpreter || key.is_refused()) return;
   key.add_program("interpreter", interpreter->program);
+  key.add_directory(interpreter->prefix + "/lib");  // its libraries
   const std::string library = interpreter->library();
   const auto directory = open_at(AT_FDCWD, library, O_PATH | O_DIRECTORY);
   if (!directory) return key.refuse(directory.error().what);

@@ -145,8 +145,8 @@ Status StagedVenv::expect_interpreter() {
   if (context_.relays == nullptr || !may_relay(true)) return {};
   const auto found = interpreter_of_directory(item_);
   if (!found) return {};
-  TRY_ASSIGN(const struct stat info, examine_source(found->prefix));
-  static_cast<void>(context_.relays->expect(found->prefix, info));
+  if (const auto info = examine_source(found->prefix))
+    static_cast<void>(context_.relays->expect(found->prefix, *info));
   return {};
 }
 

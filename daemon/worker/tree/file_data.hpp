@@ -27,13 +27,14 @@ namespace nodestage {
 struct SettleRules {
   using Time = std::chrono::milliseconds;
 
-  Time quiet{10'000};   // how long a file that is held open for writing must not have changed
-  Time tick{20};        // two changes within it may have one time
-  Time between{1'000};  // before files that were being written are looked at again, or read again
-  unsigned looks = 4;   // at each file
-  Time young{250};      // a source that was changed within it is looked at again afterwards
-  unsigned reads = 3;   // of a source that is changed while it is read
-  Time log{60'000};     // from when on a file of text that is still written is a log
+  Time quiet{10'000};    // how long a file that is held open for writing must not have changed
+  Time tick{20};         // two changes within it may have one time
+  Time between{1'000};   // before files that were being written are looked at again, or read again
+  unsigned looks = 4;    // at each file
+  Time young{250};       // a source that was changed within it is looked at again afterwards
+  unsigned reads = 3;    // of a source that is changed while it is read
+  Time removed{10'000};  // since the last removal in a directory: then it is over
+  Time log{60'000};      // from when on a file of text that is still written is a log
   std::function<void(Time)> wait = [](Time time) { std::this_thread::sleep_for(time); };
 };
 

@@ -121,7 +121,8 @@ std::string Venv::kind(const Piece& piece) {
 
 Status Venv::make(Piece& piece, const Piece::Place& place) {
   const std::string kind = piece.kind();
-  if (kind == "directory") {
+  is_directory_ = kind == "directory";
+  if (is_directory_) {
     TRY(copy(piece, place));
   } else if (kind == "file") {
     TRY(build(place));
@@ -261,6 +262,11 @@ Status Venv::relocate(int dir_fd, const Piece::Place& place) {
   from_.push_back(path);
   TRY_ASSIGN(VenvPython python,
              venv_python(dir_fd, VenvMove(from_, path), item_.source, order_.node));
+  // A program of an environment is not run.
+  char real[PATH_MAX];
+  if (!python.path.empty() && ::realpath(python.path.c_str(), real) != nullptr &&
+      std::string_view(real).starts_with(path + "/"))
+    python = {};
   TRY(take_interpreter(dir_fd, place, python));
   const std::string to = decide_();
   const VenvMove move(from_, to);
@@ -285,8 +291,8 @@ Status Venv::relocate(int dir_fd, const Piece::Place& place) {
 // What cannot be staged is used where it is, as the source of the environment does.
 Status Venv::take_interpreter(int dir_fd, const Piece::Place& place, VenvPython& python) {
   const auto found = private_interpreter(python, item_);
-  // The key of an archive that is shared does not know the interpreter.
-  const bool is_unknown = item_.shared && options_.env == EnvPython::take;
+  // The key of what is shared knows only that of a directory.
+  const bool is_unknown = item_.shared && !is_directory_;
   if (!found || is_unknown || is_noexec(place.dir_fd) ||
       !VenvMove(from_, "/").moved(found->program).empty())
     return {};
@@ -313,7 +319,7 @@ Status Venv::take_interpreter(int dir_fd, const Piece::Place& place, VenvPython&
     return {};
   }
   if (!copied && is_stopped(copied.error())) return copied;
-  if (!tried && tried.error().code != 0) return tried;
+  if (!tried && is_stopped(tried.error())) return tried;
   static_cast<void>(!remove_entry(dir_fd, std::string(k_own_python)));
   place.space.removed(meter_.bytes_written - before);
   mark.restore();

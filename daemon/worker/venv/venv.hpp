@@ -85,6 +85,7 @@ class Venv {
   VenvRelocation::Options options_;
   std::string note_;
   bool has_log_ = false;
+  bool is_directory_ = false;  // the source
 };
 
 }  // namespace nodestage

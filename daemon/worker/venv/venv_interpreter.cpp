@@ -41,7 +41,9 @@ DatasetItem PrivateInterpreter::parts() const {
   DatasetItem parts;
   parts.include = {"bin/python*",  "bin/pypy*", "bin/libpypy*", "include/" + name, "lib/" + name,
                    "lib/lib*.so*", "lib/tcl*",  "lib/tk*",      "lib/itcl*"};
-  if (!has_packages) parts.exclude = {"lib/libmkl*", "lib/libQt*", "lib/libLLVM*"};
+  if (!has_packages)
+    parts.exclude = {"lib/libmkl*", "lib/libQt*", "lib/libLLVM*",
+                     "lib/libcu*",  "lib/libnv*", "lib/libtorch*"};
   for (const auto& glob : unused()) parts.exclude.push_back("lib/" + name + glob.substr(1));
   return parts;
 }
@@ -68,9 +70,13 @@ std::optional<PrivateInterpreter> private_interpreter(const VenvPython& python,
     return std::nullopt;
   const auto prefix = open_at(AT_FDCWD, found.prefix, O_PATH | O_DIRECTORY | O_NOFOLLOW);
   if (!prefix || !is_of_a_user(prefix->get(), item.source)) return std::nullopt;
-  const auto landmark =
-      open_beneath(prefix->get(), "lib/" + found.name + "/os.py", O_PATH, 0, RESOLVE_NO_SYMLINKS);
-  return landmark ? std::optional(found) : std::nullopt;
+  const auto has = [&](const std::string& path) {
+    return static_cast<bool>(
+        open_beneath(prefix->get(), "lib/" + found.name + path, O_PATH, 0, RESOLVE_NO_SYMLINKS));
+  };
+  // Packages that a link leads to would not come along.
+  return has("/os.py") && (!found.has_packages || has("/site-packages")) ? std::optional(found)
+                                                                         : std::nullopt;
 }
 
 std::optional<PrivateInterpreter> interpreter_of_directory(const VenvItem& item) {

@@ -15,6 +15,7 @@
 #include "common/request/job_environment.hpp"
 #include "common/text/encodings.hpp"
 #include "common/text/parsing.hpp"
+#include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/venv/builder.hpp"
 #include "daemon/worker/venv/requirements.hpp"
@@ -220,7 +221,7 @@ Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::stri
   if (venv_kind(dir_fd) == VenvKind::conda) return python;
   const std::string config = text_in(dir_fd, "pyvenv.cfg");
   const std::string home = venv_setting(config, "home");
-  python.has_packages = venv_setting(config, "include-system-site-packages") == "true";
+  python.has_packages = lower(venv_setting(config, "include-system-site-packages")) == "true";
   const auto bin = open_in(dir_fd, "bin", O_PATH | O_DIRECTORY);
   if (!bin || (!has_entry(bin->get(), "python") && !has_entry(bin->get(), "python3"))) {
     return fault(ENOENT,
@@ -232,6 +233,9 @@ Result<VenvPython> venv_python(int dir_fd, const VenvMove& move, const std::stri
   // No program of an environment is run: what it has is compiled, or stays.
   if (end.starts_with(k_to_own_python) && open_in(dir_fd, end.substr(3), O_PATH))
     return VenvPython{};
+  // A copy (--copies) names it in pyvenv.cfg alone.
+  const bool has_own = home.ends_with("/.python/bin") && open_in(dir_fd, ".python/bin", O_PATH);
+  if (has_own && end.find('/') == std::string::npos) return VenvPython{};
   if (end.starts_with('/')) {
     if (!is_program(end)) return no_interpreter(source, end, node);
     python.path = end;
