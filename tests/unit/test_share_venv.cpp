@@ -85,6 +85,13 @@ TEST_CASE("venv: one that is built with the user's own interpreter has that, too
   run.make_python();
   run.order.venv.installer = VenvInstaller::uv;
   run.item().python = run.data() + "/py/bin/python3";
+  SUBCASE("but not where it is shared: its key does not know what is in the interpreter") {
+    run.item().shared = true;
+    REQUIRE_MESSAGE(run.run() == 0, run.cause());
+    CHECK(run.in_job("test ! -e env/.python"));
+    return;
+  }
+  run.item().shared = false;
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   run.prepare("mv py gone");
   CHECK(run.output("env/bin/python -c 'import json, sys; print(sys.base_prefix)'") ==
