@@ -36,4 +36,4 @@ short=$(mktemp -d /tmp/XXX)
 python3 /project/conda.py "$short" cache "${#short}"
 says --stage-venv="$short" -- true
 [ "$code" != 0 ]
-has "$said" "lib/libbase.so: contains the path $short, and has no room for the new one, /" conda-pack
+has "$said" "lib/libbase.so: contains the path $short, and has no room for the new one, /" 'shorter destination'
