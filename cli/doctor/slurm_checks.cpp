@@ -262,7 +262,7 @@ Finding judge_epilog(const PlugstackLine& line, const std::string& tmpdir_root) 
 }
 
 // A script without its comments.
-std::string script_text(const std::string& path) {
+std::string commands_of_script(const std::string& path) {
   const auto whole = read_file(AT_FDCWD, path, k_max_script);
   std::istringstream lines(whole ? *whole : std::string());
   std::string text;
@@ -326,7 +326,7 @@ std::vector<Finding> judge_scripts(const SlurmConfig& config, const std::string&
   std::vector<Finding> findings;
   for (const ScriptCheck& check : checks) {
     for (const std::string& path : scripts_of(config, check.setting)) {
-      if (names(script_text(path), check.word))
+      if (names(commands_of_script(path), check.word))
         findings.push_back(
             warning(std::string(check.setting) + "=" + path + " names " + check.word + check.harm,
                     check.to_do));

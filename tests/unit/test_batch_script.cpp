@@ -60,15 +60,16 @@ TEST_CASE("login shells are known by their words, or by a script's first line") 
     CHECK(login_shell_note(row.words, none).empty() == !row.is_login);
   }
   const std::string script = scratch / "job.sh";
-  for (const auto& [line, is_login] :
-       std::vector<std::pair<const char*, bool>>{{"#!/bin/bash -l\n", true},
-                                                 {"#! /usr/bin/env -S bash --login", true},
-                                                 {"#!/bin/bash\n-l", false},
-                                                 {"#!/usr/bin/env", false},
-                                                 {"", false}}) {
-    write_file(script, line);
-    CAPTURE(line);
-    CHECK(login_shell_note({script}, none).empty() == !is_login);
+  struct Line {
+    const char* text;
+    bool is_login;
+  };
+  for (const Line& line :
+       {Line{"#!/bin/bash -l\n", true}, Line{"#! /usr/bin/env -S bash --login", true},
+        Line{"#!/bin/bash\n-l", false}, Line{"#!/usr/bin/env", false}, Line{"", false}}) {
+    write_file(script, line.text);
+    CAPTURE(line.text);
+    CHECK(login_shell_note({script}, none).empty() == !line.is_login);
   }
   // Where the profile puts the environment first again.
   CHECK(login_shell_note({"bash", "-l"}, script).empty());
