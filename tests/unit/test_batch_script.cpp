@@ -28,6 +28,7 @@ TEST_CASE("directives of staging below the first command are named") {
        "below "
        "them"},
       {"#!/bin/sh\ntrue\n# SBATCH --stage-out=a:b\n##SBATCH --stage-out=a:b\n#SBATCH -N1\n", ""},
+      {"#!/bin/bash\nsbatch <<EOF\n#!/bin/bash\n#SBATCH --stage-out=a:b\nEOF\n", ""},
       {"", ""},
       {"true", ""}};
   for (const Row& row : rows) {
