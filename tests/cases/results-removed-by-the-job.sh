@@ -13,7 +13,7 @@ SCRIPT
 done
 job --stage-out=results:o -w n1 --wrap=true
 has "$output" "nothing of that name in the job's directory"
-lacks "$output" emptied
+lacks "$output" "which is empty"
 job --stage-out=results:o2,prune -w n1 <<'SCRIPT'
 #!/bin/bash
 mkdir $SLURM_TMPDIR/results && echo 1 >$SLURM_TMPDIR/results/a
