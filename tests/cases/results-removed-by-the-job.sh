@@ -21,5 +21,5 @@ nodestage push
 rm -rf $SLURM_TMPDIR/results
 echo 1 >$SLURM_TMPDIR/log
 SCRIPT
-has "$output" 'it was delivered while the job ran, and the job has removed it since'
+until grep -q 'it was delivered while the job ran, and the job has removed it since' "slurm-$job.out"; do sleep 0.1; done
 holds o2/a 1

@@ -73,8 +73,9 @@ Result<bool> FrameReader::find_frame() {
     const auto magic = std::span(start).first(std::min(held, start.size()));
     input_.copy(0, magic);
     if (begins_frame(coding_, magic)) return true;
-    TRY_ASSIGN(const std::size_t more, input_.ensure(k_junk_start));
-    junk_ = Junk{input_.offset(), std::vector<std::byte>(std::min(more, k_junk_start))};
+    // No more is read for it: the input may be one that pauses (GzipParts).
+    TRY_ASSIGN(const std::size_t there, input_.ensure(0));
+    junk_ = Junk{input_.offset(), std::vector<std::byte>(std::min(there, k_junk_start))};
     input_.copy(0, junk_->start);
   }
   place_ = Place::at_end;

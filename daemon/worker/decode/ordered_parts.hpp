@@ -60,7 +60,7 @@ class DecodeFaults {
 // What follows the compressed data in a file and is ignored.
 struct Junk {
   std::uint64_t at = 0;               // in the file, perhaps with zeros before it
-  std::vector<std::byte> start = {};  // 512 bytes of it, if there are so many
+  std::vector<std::byte> start = {};  // of it, up to 512 bytes: what was read already
 };
 
 // Decoding: one way to turn a source's bytes into decoded blocks; the Decoder chooses which.
