@@ -92,13 +92,15 @@ std::string ignored_directives(std::string_view script) {
   std::size_t others = 0;
   for (std::size_t number = 1; !script.empty(); ++number) {
     const std::string_view line = take_part(script, '\n');
-    const std::string place = "line " + std::to_string(number) + " (" + line_text(line) + ")";
-    if (command.empty() && is_command(line)) command = place;
+    const auto place = [&] {
+      return "line " + std::to_string(number) + " (" + line_text(line) + ")";
+    };
+    if (command.empty() && is_command(line)) command = place();
     const bool is_ours = line.starts_with("#SBATCH") && line.find("--stage-") != line.npos;
     // What it writes into another script is meant for that.
     if (line.find("<<") != line.npos) break;
     if (command.empty() || !is_ours) continue;
-    first.empty() ? static_cast<void>(first = place) : static_cast<void>(++others);
+    first.empty() ? static_cast<void>(first = place()) : static_cast<void>(++others);
   }
   if (first.empty()) return {};
   return first + " of the script" +

@@ -174,8 +174,7 @@ class Pruning {
 
   // Begins a look at the source.
   void begin();
-  // Notes an entry of the source, by the path of its copy.
-  // Only what was delivered can be gone.
+  // Notes an entry of the source, by the path of its copy. Only what was delivered can be gone.
   void see(const std::string& path) {
     if (list_.has_copy(item_, path) || list_.has_directory(item_, path))
       seen_.insert(DeliveredList::copy_name(item_, path));

@@ -45,7 +45,7 @@ struct MissingOutputs {
   // OutputSource::absent of each item that is wanted and not `optional`; `meant` is for them, too.
   std::vector<std::vector<std::string>> absent;
   std::vector<std::string> notes;  // for each missing item: nothing_note()
-  bool is_emptied = false;         // the job has removed all that was in its directory
+  bool is_emptied = false;         // the job probably removed all of its directory
 
   [[nodiscard]] bool is_any() const;
 };

@@ -105,7 +105,7 @@ class StagedVenv final : public StagedItem {
 
  private:
   Status stage() override;
-  Status expect_interpreter();
+  void expect_interpreter();
   [[nodiscard]] const char* noun() const override { return "venv"; }
   [[nodiscard]] std::uint32_t kind_flag() const override { return k_item_venv; }
   [[nodiscard]] std::string short_name() const override { return "VENV"; }
@@ -133,7 +133,7 @@ Status StagedVenv::plan() {
   if (!sharing_.is_link()) {
     sources_ = {item_.source};
     TRY(measure());
-    TRY(expect_interpreter());
+    expect_interpreter();
   }
   TRY(context_.workspace.claim(item_.destination, item_.source));
   progress_.set_destination(item_.destination);
@@ -141,13 +141,12 @@ Status StagedVenv::plan() {
 }
 
 // It is read after the environment.
-Status StagedVenv::expect_interpreter() {
-  if (context_.relays == nullptr || !may_relay(true)) return {};
+void StagedVenv::expect_interpreter() {
+  if (context_.relays == nullptr || !may_relay(true)) return;
   const auto found = interpreter_of_directory(item_);
-  if (!found) return {};
+  if (!found) return;
   if (const auto info = examine_source(found->prefix))
     static_cast<void>(context_.relays->expect(found->prefix, *info));
-  return {};
 }
 
 Status StagedVenv::weigh() {

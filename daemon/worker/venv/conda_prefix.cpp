@@ -29,13 +29,10 @@ constexpr const char* k_unset = "***unset***";  // the value of a variable that 
 // Throws the library's exceptions for what no record contains.
 void add_files(const Json& record, PrefixFiles& files) {
   static_cast<void>(record.at("name"));
-  const auto data = record.find("paths_data");
   const auto names = record.find("files");  // conda wrote only these once
-  if (data == record.end() && names != record.end() && !names->empty()) {
-    static_cast<void>(record.at("paths_data"));
-  }
-  if (data == record.end()) return;
-  for (const Json& entry : data->at("paths")) {
+  const bool has_files = names != record.end() && !names->empty();
+  if (!has_files && !record.contains("paths_data")) return;
+  for (const Json& entry : record.at("paths_data").at("paths")) {
     const auto placeholder = entry.find("prefix_placeholder");
     if (placeholder == entry.end() || placeholder->is_null()) continue;
     const auto mode = entry.find("file_mode");

@@ -170,9 +170,10 @@ Status Venv::check_source(const Piece::Place& place) {
   from_.push_back(without_slashes(item_.source));
   options_.origin = from_.front();
   const std::string to = order_.directory + "/" + item_.destination;
-  const VenvMove move(from_, to);
-  if (kind == VenvKind::venv) TRY(venv_python(source->get(), move, item_.source, order_.node));
-  if (kind == VenvKind::venv) return {};
+  if (kind == VenvKind::venv) {
+    TRY(venv_python(source->get(), VenvMove(from_, to), item_.source, order_.node));
+    return {};
+  }
   if (has_entry(source->get(), "envs") || has_entry(source->get(), "pkgs")) add_note(k_left_out);
   if (is_regular(source->get(), k_unpack)) return {};
   TRY(read_records(source->get(), place));
