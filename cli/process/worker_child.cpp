@@ -101,12 +101,26 @@ Result<WorkerChild> WorkerChild::start(const WorkerCall& call) {
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
   TRY_ASSIGN(Pipe started, make_pipe());
   const pid_t parent = ::getpid();
+  const auto or_null = [&null](int fd) { return fd >= 0 ? fd : null.get(); };
+  std::vector<int> descriptors{null.get(),
+                               child.log_.get(),
+                               child.log_.get(),
+                               order.get(),
+                               request.get(),
+                               child.status_.get(),
+                               call.directory_fd,
+                               rate.get(),
+                               null.get(),
+                               or_null(call.delivered_fd),
+                               null.get(),
+                               null.get(),
+                               or_null(call.memory_fd),
+                               null.get()};
+  descriptors.insert(descriptors.end(), call.fuse_fds.begin(), call.fuse_fds.end());
+  descriptors.resize(k_worker_fds_end, null.get());
+  descriptors.push_back(started.write.get());
   const auto body = [&] {
-    const Status placed = place_descriptors(
-        {null.get(), child.log_.get(), child.log_.get(), order.get(), request.get(),
-         child.status_.get(), call.directory_fd, rate.get(), null.get(),
-         call.delivered_fd >= 0 ? call.delivered_fd : null.get(), null.get(), null.get(),
-         call.memory_fd >= 0 ? call.memory_fd : null.get(), started.write.get()});
+    const Status placed = place_descriptors(descriptors);
     if (!placed) return 126;
     const Status fault = become_worker(call.program, parent);
     static_cast<void>(!write_all(k_started_fd, fault.error().text()));

@@ -29,8 +29,9 @@ struct WorkerCall {
   WorkerOrder order;
   std::string request;
   int directory_fd = -1;
-  int delivered_fd = -1;  // k_worker_delivered_fd; -1: none
-  int memory_fd = -1;     // k_worker_memory_fd; -1: none
+  int delivered_fd = -1;      // k_worker_delivered_fd; -1: none
+  int memory_fd = -1;         // k_worker_memory_fd; -1: none
+  std::vector<int> fuse_fds;  // at most k_max_images
 };
 
 class WorkerChild {

@@ -174,6 +174,7 @@ struct DatasetItem {
   Merge merge = Merge::none;           // its sources become one tree
   bool join = false;                   // the matches are parts of one file
   bool writable = false;               // shared data are in real directories of the job
+  bool mount = false;                  // it is an image, which is mounted
   std::vector<std::string> also = {};  // further sources, of other options with `merge`
   bool names_node = false;  // its source had %n or %N (source_names.hpp); never in a request's text
 
@@ -228,6 +229,8 @@ struct Option<DatasetItem> {
        "read the matches as parts of one file"},
       {"writable", "", FlagForm<Item>{&Item::writable}, TreeEffect::none,
        "allow new files beside shared data"},
+      {"mount", "", FlagForm<Item>{&Item::mount}, TreeEffect::none,
+       "mount the image instead of copying its files"},
   };
   // source, also, destination, names_node
   static_assert(members_of<Item>() == 4 + std::size(keys), "a member has no row");

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "common/os/file.hpp"
+#include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {

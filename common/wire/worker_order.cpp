@@ -56,6 +56,8 @@ static void each_field(Order& order, auto field) {
     field("memory_refusal", order.memory.refusal);
     field("memory_share", order.memory.share_percent);
     field("memory_most", order.memory.most_bytes);
+    field("image_mounts", order.images.mounts);
+    field("image_refusal", order.images.refusal);
   }
   if constexpr (requires { order.relay; }) {
     field("has_board", order.has_board);
@@ -88,6 +90,11 @@ static void each_field(Order& order, auto field) {
     field("push_items", order.push_items);
     field("push_names", order.push_names);
     field("shows_total", order.shows_total);
+  }
+  if constexpr (std::same_as<std::remove_const_t<Order>, ServeOrder>) {
+    field("images", order.images);
+    field("cache", order.cache);
+    field("memory", order.memory);
   }
   if constexpr (requires { order.recover_to; }) field("recover_to", order.recover_to);
   if constexpr (requires { order.is_urgent; }) field("is_urgent", order.is_urgent);

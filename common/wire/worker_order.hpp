@@ -90,6 +90,45 @@ struct MemoryRules {
   bool operator==(const MemoryRules&) const = default;
 };
 
+// For items with `mount`: images that are mounted and served from the local disk
+// (daemon/worker/image/image_server.hpp).
+//
+// The way of such an item:
+//   1. The prolog's hook, which is root, mounts a FUSE file system for each in ImageRules::mounts:
+//      read-only, for the job's user alone. So it is there before the job's name spaces of mounts.
+//   2. The daemon starts the worker task `serve` with the mounts' descriptors (k_worker_fuse_fd).
+//   3. The worker task `stage` places the image at kept_place() of its destination, makes the link
+//      image_link() to it in the job directory, and the destination a link to the mount.
+//   4. `serve` opens image_link() once it is there, and answers from then on.
+//   5. At the job's end the epilog's hook detaches the mounts, and the daemon ends `serve`, with
+//      which the kernel ends the file systems.
+
+inline constexpr std::size_t k_max_images = 8;  // of a job
+
+struct ImageRules {
+  std::vector<std::string> mounts;  // absolute, of the request's items with `mount`, in their order
+  std::string refusal;              // why there are none
+
+  bool operator==(const ImageRules&) const = default;
+};
+
+// Returns the name in the job directory of a link to the image that is mounted at
+// ImageRules::mounts[index].
+inline std::string image_link(std::size_t index) {
+  return ".nodestage-image." + std::to_string(index);
+}
+
+// Returns how many items with `mount` a request has. What says so in other words than
+// encode_request() is refused by the worker.
+inline std::size_t images_in(std::string_view request) {
+  constexpr std::string_view k_text = "\"mount\":true";
+  std::size_t count = 0;
+  for (std::size_t at = request.find(k_text); at != std::string_view::npos;
+       at = request.find(k_text, at + k_text.size()))
+    ++count;
+  return count;
+}
+
 // How a job's large sources get from node to node.
 struct RelayRules {
   std::uint64_t least_bytes = 64ULL << 20;  // smaller sources are not relayed
@@ -224,7 +263,9 @@ inline constexpr int k_worker_memory_fd = 12;
 // For `identify`, `look` and `keep`: a socket between the first and one of the others
 // (daemon/worker/read/opened_sources.hpp).
 inline constexpr int k_worker_sources_fd = 13;
-inline constexpr int k_worker_fds_end = 14;
+// For `serve`: as many as ServeOrder::images, each of a FUSE file system that is mounted.
+inline constexpr int k_worker_fuse_fd = 14;
+inline constexpr int k_worker_fds_end = k_worker_fuse_fd + static_cast<int>(k_max_images);
 
 // Prefix of a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
 inline constexpr char k_error_mark[] = "<3>";
@@ -244,9 +285,10 @@ enum class WorkerTask {
   append,    // appends k_worker_request_fd's lines to the job's output
   look,      // as the keeper: `identify` of the sources that this user's `identify` has opened
   keep,      // as the keeper: `stage` of some items, from the sources that it has opened
+  serve,     // answers for the job's mounted images (daemon/worker/image/image_server.hpp)
 };
 constexpr EnumRange<WorkerTask> range_of(WorkerTask) {
-  return {WorkerTask::stage, WorkerTask::keep};
+  return {WorkerTask::stage, WorkerTask::serve};
 }
 
 enum class JobOutcome { success, failure, unknown };
@@ -317,6 +359,7 @@ struct StageOrder : IdentifyOrder {
   RelayRules relay;
   bool has_board = false;  // k_worker_board_fd and k_worker_spool_fd are valid
   MemoryRules memory;
+  ImageRules images;
 };
 
 struct RelayOrder : OrderHead {
@@ -373,6 +416,13 @@ std::string lines_file_name(std::uint32_t job);
 struct LookOrder : IdentifyOrder {};
 struct KeepOrder : StageOrder {};
 
+struct ServeOrder : OrderHead {
+  SandboxNeed sandbox = SandboxNeed::available;
+  std::uint32_t images = 0;  // descriptors from k_worker_fuse_fd on
+  std::string cache;         // as in IdentifyOrder: image_link() may lead there
+  std::string memory;        // MemoryRules::directory, likewise
+};
+
 struct MeasureOrder : DeliveryOrder {};
 struct ProbeOrder : OrderHead {};
 struct CompareOrder : OrderHead {};
@@ -380,7 +430,7 @@ struct CompareOrder : OrderHead {};
 // In the order of WorkerTask.
 using WorkerOrder = std::variant<StageOrder, StageOutOrder, RemoveOrder, MeasureOrder, NoticeOrder,
                                  RecoverOrder, ProbeOrder, IdentifyOrder, CompareOrder, PushOrder,
-                                 RelayOrder, AppendOrder, LookOrder, KeepOrder>;
+                                 RelayOrder, AppendOrder, LookOrder, KeepOrder, ServeOrder>;
 static_assert(std::variant_size_v<WorkerOrder> ==
               static_cast<int>(range_of(WorkerTask()).last) + 1);
 

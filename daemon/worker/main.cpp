@@ -23,6 +23,7 @@
 #include "common/request/request.hpp"
 #include "common/request/source_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/image/image_server.hpp"
 #include "daemon/worker/out/job_output.hpp"
 #include "daemon/worker/out/output_target.hpp"
 #include "daemon/worker/out/stage_out.hpp"
@@ -226,6 +227,8 @@ int serve(const ProbeOrder&) { return run_probe(); }
 int serve(const RelayOrder& order) {
   return confined(order, [&order] { return run_relay(order); });
 }
+
+int serve(const ServeOrder& order) { return run_serve(order); }
 
 int serve(const NoticeOrder& order) {
   return confined(order, [&order] {

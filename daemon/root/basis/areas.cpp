@@ -192,7 +192,7 @@ Result<Fd> Areas::open_status(const JobKey& key, const char* task, int flags) co
 void Areas::remove_status(const JobKey& key) const {
   for (const char* task :
        {"stage", "answer", "out", "measure", "recover", "identify", "push", "delivered", "relay",
-        "plan", "look", "keep", "read-rate", "deliver-rate"}) {
+        "plan", "look", "keep", "serve", "read-rate", "deliver-rate"}) {
     remove_status(key, task);
   }
 }

@@ -65,6 +65,7 @@ struct JobRecord {
   bool is_looked_at = false;         // by a step here, before the job is ready
   ProcessMark pusher;                // of the worker with the task `push`; pid 0: none
   ProcessMark relayer;               // of the worker with the task `relay`; pid 0: none
+  ProcessMark server;                // of the worker with the task `serve`; pid 0: none
   std::vector<ReportPush> pushes;    // the latest k_max_report_pushes
   std::uint32_t pushes_in_all = 0;   // that have ended
   bool push_has_failed = false;      // as its user knows it

@@ -48,6 +48,7 @@ inline const TaskTraits& traits_of(WorkerTask task) {
       {"append", {}, {}},
       {"look", {}, {}},
       {"keep", RateKind::read, Activity::stage},
+      {"serve", {}, {}, &JobRecord::server},
   };
   static_assert(std::size(k_traits) == std::variant_size_v<WorkerOrder>);
   return k_traits[to_number(task)];

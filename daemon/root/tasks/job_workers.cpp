@@ -96,13 +96,17 @@ std::string cgroup_of(const JobRecord& record, WorkerTask task) {
   return earlier > 0 ? name + "." + std::to_string(earlier + 1) : name;
 }
 
+// The daemon ends it with the job.
+constexpr std::uint64_t k_as_long_as_the_job = std::uint64_t{10} * 365 * 86'400;
+
 Workers::Limits limits_of(WorkerTask task, const Config& config) {
   const bool stages =
       task == WorkerTask::stage || task == WorkerTask::relay || task == WorkerTask::keep;
   const bool looks = task == WorkerTask::identify || task == WorkerTask::look;
-  const std::uint64_t run_s = stages  ? config.staging.limit_s
-                              : looks ? config.cache.identify_wait_s
-                                      : config.stageout.limit_s;
+  const std::uint64_t run_s = task == WorkerTask::serve ? k_as_long_as_the_job
+                              : stages                  ? config.staging.limit_s
+                              : looks                   ? config.cache.identify_wait_s
+                                                        : config.stageout.limit_s;
   return {.start = std::chrono::seconds(config.staging.groups_wait_s),
           .run = std::chrono::seconds(run_s),
           .kill = std::chrono::seconds(config.worker.kill_wait_s)};

@@ -268,12 +268,25 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   TRY_ASSIGN(const Fd answer, for_reading(start.answer_fd));
 
   WorkerProcess process;
+  std::vector<int> descriptors{null.get(),
+                               log.write.get(),
+                               log.write.get(),
+                               order.get(),
+                               request.get(),
+                               or_null(start.status_fd),
+                               or_null(start.directory_fd),
+                               rate.get(),
+                               answer.get(),
+                               or_null(start.delivered_fd),
+                               or_null(start.board_fd),
+                               or_null(start.spool_fd),
+                               or_null(start.memory_fd),
+                               or_null(start.sources_fd)};
+  descriptors.insert(descriptors.end(), start.fuse_fds.begin(), start.fuse_fds.end());
+  descriptors.resize(k_worker_fds_end, null.get());
+  descriptors.push_back(started.write.get());
   const auto body = [&] {
-    const Status placed = place_descriptors(
-        {null.get(), log.write.get(), log.write.get(), order.get(), request.get(),
-         or_null(start.status_fd), or_null(start.directory_fd), rate.get(), answer.get(),
-         or_null(start.delivered_fd), or_null(start.board_fd), or_null(start.spool_fd),
-         or_null(start.memory_fd), or_null(start.sources_fd), started.write.get()});
+    const Status placed = place_descriptors(descriptors);
     if (!placed) return 126;
     const Status fault = become_worker(start, cgroups);
     WireEncoder out;

@@ -108,6 +108,7 @@ struct WorkerStart {
   int spool_fd = -1;
   int sources_fd = -1;
   int memory_fd = -1;
+  std::vector<int> fuse_fds;  // at most k_max_images
   // Of the job (cgroup.hpp): the worker's memory is charged to it. Empty: to `cgroup`.
   std::string job_cgroup;
 };
