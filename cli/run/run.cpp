@@ -14,6 +14,7 @@
 #include "cli/base/verbs.hpp"
 #include "cli/process/command_process.hpp"
 #include "cli/process/worker_child.hpp"
+#include "cli/run/image_mounts.hpp"
 #include "cli/run_dirs/private_directory.hpp"
 #include "common/request/submission.hpp"
 #include "common/talk/batch_script.hpp"
@@ -77,6 +78,7 @@ class Run {
     if (const auto code = clear_earlier()) return clean(*code);
     if (const auto code = stage()) return clean(*code);
     const auto code = run_command();
+    images_.reset();
     if (!has_run_) return clean(*code);
     if (!code || !stage_out(*code)) return keep(code);
     return clean(*code);
@@ -162,6 +164,7 @@ class Run {
     bool was_asked = false;
     while (!process->has_ended()) {
       pushes.step(Clock::now());
+      note_images();
       const auto signal = signals_.next(pushes.patience(Clock::now()));
       if (!signal || *signal == SIGCHLD) continue;
       if (is_deadly(*signal) && std::exchange(was_asked, true)) {
@@ -174,6 +177,11 @@ class Run {
     if (signal_ != 0) return {};
     note_windows_lines(process->code());
     return process->code();
+  }
+
+  void note_images() {
+    if (const auto why = images_ ? images_->why_ended() : std::nullopt)
+      voice_.say("the mounted images can no longer be read: " + why->text());
   }
 
   int not_started(const Error& error) {
@@ -257,15 +265,38 @@ class Run {
       TRY_ASSIGN(PrivateDirectory memory,
                  PrivateDirectory::make(PrivateKind::memory, k_memory_parent));
       memory_.emplace(std::move(memory));
+      order.memory.directory = memory_->path();
     }
-    WorkerCall call{program(), order, text_, directory_.fd(), -1, -1};
-    if (memory_) {
-      std::get<StageOrder>(call.order).memory.directory = memory_->path();
-      call.memory_fd = memory_->fd();
-    }
-    auto worker = WorkerChild::start(call);
+    mount_images(order.images);
+    auto worker = WorkerChild::start(
+        {program(), order, text_, directory_.fd(), -1, memory_ ? memory_->fd() : -1, {}});
     if (!worker) return cannot_start_worker(worker.error());
-    return end_of(*worker, WorkerTask::stage);
+    TRY_ASSIGN(WorkerStatus status, end_of(*worker, WorkerTask::stage));
+    TRY(serve_images(order));
+    return status;
+  }
+
+  void mount_images(ImageRules& rules) {
+    const std::size_t count = images_in(text_);
+    if (count == 0) return;
+    auto images = ImageMounts::make(push_directory_.path(), count);
+    if (!images) {
+      rules.refusal = images.error().text();
+      return;
+    }
+    images_.emplace(std::move(*images));
+    rules.mounts = images_->paths();
+  }
+
+  Status serve_images(const StageOrder& staged) {
+    if (!images_) return {};
+    ServeOrder order;
+    static_cast<OrderHead&>(order) = staged;
+    order.memory = staged.memory.directory;
+    const Status served = images_->serve({program(), order, text_, directory_.fd(), -1, -1, {}});
+    if (served) return {};
+    return Error{served.error().code, "the images cannot be mounted: " + served.error().what,
+                 served.error().advice};
   }
 
   // COMMAND, or somebody who cleans up, can have removed it.
@@ -314,6 +345,7 @@ class Run {
   PushDirectory& push_directory_;
   PrivateDirectory& directory_;
   std::optional<PrivateDirectory> memory_;  // removed with this object, or by the next run
+  std::optional<ImageMounts> images_;       // likewise
   Signals& signals_;
   TaskVoice voice_;
   std::vector<VariableChange> environment_;  // of COMMAND
