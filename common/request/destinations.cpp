@@ -7,6 +7,7 @@
 #include "common/text/archive_names.hpp"
 #include "common/text/part_names.hpp"
 #include "common/text/path_names.hpp"
+#include "common/wire/worker_order.hpp"
 
 namespace nodestage {
 namespace {
@@ -33,13 +34,33 @@ Status check_beside_venv(const DatasetItem& item, const VenvItem& venv) {
                            "; give one of them another destination: --stage-venv=SOURCE:DEST"};
 }
 
+// What makes an item read-only.
+struct ReadOnlyKey {
+  const char* is;    // "shared"
+  const char* name;  // of the key
+};
+constexpr ReadOnlyKey k_shared_key{"shared", "shared"};
+constexpr ReadOnlyKey k_mount_key{"mounted", "mount"};
+
 Status check_output(const OutputItem& output, const std::string& source,
-                    const std::string& destination) {
+                    const std::string& destination, const ReadOnlyKey& key = k_shared_key) {
   if (!inside(destination, output.source)) return {};
+  const std::string is = key.is;
   return Error{EROFS, "no result can be written to $SLURM_TMPDIR/" + output.source + ", because '" +
-                          source + "' is shared at $SLURM_TMPDIR/" + destination +
-                          ", and what is shared is read-only; write results elsewhere below "
-                          "$SLURM_TMPDIR, or remove the key shared"};
+                          source + "' is " + is + " at $SLURM_TMPDIR/" + destination +
+                          ", and what is " + is +
+                          " is read-only; write results elsewhere below $SLURM_TMPDIR, or remove "
+                          "the key " +
+                          key.name};
+}
+
+Status check_count_of_images(const StageRequest& request) {
+  const auto count = std::count_if(request.datasets.begin(), request.datasets.end(),
+                                   [](const DatasetItem& item) { return item.mount; });
+  if (static_cast<std::size_t>(count) <= k_max_images) return {};
+  return Error{E2BIG, "the key mount is given " + std::to_string(count) +
+                          " times, and a job can mount " + std::to_string(k_max_images) +
+                          " images at most; put what belongs together into one image"};
 }
 
 // "strip=2", or "no strip=".
@@ -95,7 +116,13 @@ Status check_memory(const OutputItem& output, const DatasetItem& item) {
 
 }  // namespace
 
-std::string default_name(std::string_view source, Extract extract) {
+std::string default_name(std::string_view source, const DatasetItem& item) {
+  const Extract extract = item.extract;
+  if (item.mount) {
+    const std::string image = last_part(without_slashes(std::string(source)));
+    const std::size_t suffix = image_suffix(image).size();
+    return suffix < image.size() ? image.substr(0, image.size() - suffix) : image;
+  }
   if (extract == Extract::no) return last_part(without_slashes(std::string(source)));
   std::string name = default_destination(source);
   const std::size_t suffix = extract == Extract::yes ? compressed_suffix(source).size() : 0;
@@ -105,7 +132,7 @@ std::string default_name(std::string_view source, Extract extract) {
 
 std::string destination_of(const DatasetItem& item) {
   if (!item.destination.empty()) return item.destination;
-  return default_name(item.join ? whole_of_glob(item.source) : item.source, item.extract);
+  return default_name(item.join ? whole_of_glob(item.source) : item.source, item);
 }
 
 Status add_or_merge(StageRequest& request, DatasetItem item) {
@@ -127,11 +154,12 @@ Status add_or_merge(StageRequest& request, DatasetItem item) {
 }
 
 Status check_shared(const StageRequest& request) {
+  TRY(check_count_of_images(request));
   for (const DatasetItem& item : request.datasets) {
     if (item.storage == Storage::memory) {
       for (const OutputItem& output : request.outputs) TRY(check_memory(output, item));
     }
-    if (!item.shared) continue;
+    if (!item.shared && !item.mount) continue;
     if (item.destination.empty() && is_glob(item.source) && !item.join)
       return Error{EINVAL, "'" + item.source +
                                "' is a glob without a destination: each match would go to a name "
@@ -139,7 +167,8 @@ Status check_shared(const StageRequest& request) {
                                "--stage-dataset=SOURCE:DEST,shared"};
     if (item.writable) continue;
     for (const OutputItem& output : request.outputs)
-      TRY(check_output(output, item.source, destination_of(item)));
+      TRY(check_output(output, item.source, destination_of(item),
+                       item.mount ? k_mount_key : k_shared_key));
   }
   if (!request.venv || !request.venv->shared) return {};
   for (const OutputItem& output : request.outputs)

@@ -10,8 +10,9 @@
 namespace nodestage {
 
 // Returns the name that a source has by default in the job directory, by its own name and the key
-// extract=: "data" for "data.tar.gz", and with extract=yes "data.csv" for "data.csv.gz".
-std::string default_name(std::string_view source, Extract extract);
+// extract=: "data" for "data.tar.gz", and with extract=yes "data.csv" for "data.csv.gz". With
+// mount, it is "data" for "data.sqsh".
+std::string default_name(std::string_view source, const DatasetItem& item);
 
 // Returns the item's destination, or the default one, below the job directory.
 std::string destination_of(const DatasetItem& item);
@@ -20,9 +21,9 @@ std::string destination_of(const DatasetItem& item);
 // merge, its sources become further ones of that item; a fault if another key differs.
 Status add_or_merge(StageRequest& request, DatasetItem item);
 
-// Refuses what can never be shared or delivered: a shared glob without a destination, and an output
-// at or below the destination of a shared item, which is read-only, or of one in memory, which is
-// not kept.
+// Refuses what can never be shared, mounted, or delivered: a shared glob without a destination,
+// more images than a job can mount, and an output at or below the destination of an item that is
+// shared or mounted, which is read-only, or of one in memory, which is not kept.
 Status check_shared(const StageRequest& request);
 
 // Refuses also a request in which two items (the virtual environment is one) have the same

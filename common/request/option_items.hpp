@@ -121,6 +121,16 @@ void with_value(const Item& item, const OptionKey<Item>& row, const auto& use) {
              row.form);
 }
 
+// Whether the item has another value of the key than without it.
+template <typename Item>
+bool is_given(const Item& item, const OptionKey<Item>& row) {
+  const Item none;
+  return std::visit(
+      FormCases{[&](const WordForm<Item>& form) { return form.get(item) != form.get(none); },
+                [&](const auto& form) { return item.*form.member != none.*form.member; }},
+      row.form);
+}
+
 // auto: what is named as an archive and is one; yes: what is one, whatever its name.
 enum class Extract { automatic, no, yes };
 enum class TarEnd { required, optional };

@@ -1,6 +1,7 @@
 #include "common/request/request.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <variant>
@@ -319,7 +320,36 @@ Status check_early(const OutputItem& item) {
   return {};
 }
 
+namespace {
+
+// An image is mounted as it is, so only these keys go with `mount`.
+constexpr std::string_view k_keys_of_images[] = {"name",   "optional", "async",
+                                                 "shared", "in",       "mount"};
+
+// The keys in the order of their table, and the source.
+std::optional<KeyConflict> conflict_of_image(const DatasetItem& item) {
+  for (const auto& row : Option<DatasetItem>::keys) {
+    const bool goes_with_it = std::find(std::begin(k_keys_of_images), std::end(k_keys_of_images),
+                                        row.name) != std::end(k_keys_of_images);
+    const bool is_copied = std::string_view(row.name) == "extract" && item.extract == Extract::no;
+    if (!is_given(item, row) || goes_with_it || is_copied) continue;
+    const std::string name = row.name + std::string(*row.value == '\0' ? "" : "=");
+    return KeyConflict{row.name, Error{EINVAL, name + " and mount exclude each other: mount shows "
+                                                      "the files of an image as they are; remove "
+                                                      "one of the two"}};
+  }
+  if (!is_glob(item.source)) return {};
+  return KeyConflict{"mount", Error{EINVAL, "mount is for one image, and '" + item.source +
+                                                "' can be several files; give an option for each "
+                                                "image"}};
+}
+
+}  // namespace
+
 std::optional<KeyConflict> key_conflict(const DatasetItem& item) {
+  if (item.mount) {
+    if (auto refused = conflict_of_image(item)) return refused;
+  }
   const auto conflict = [](const char* key, std::string why) {
     return KeyConflict{key, Error{EINVAL, std::move(why)}};
   };

@@ -10,10 +10,12 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <utility>
 
 #include "common/os/child.hpp"
+#include "common/os/file.hpp"
 #include "common/request/destinations.hpp"
 #include "common/request/job_environment.hpp"
 #include "common/request/source_names.hpp"
@@ -23,6 +25,7 @@
 #include "common/text/parsing.hpp"
 #include "common/text/part_names.hpp"
 #include "common/text/path_names.hpp"
+#include "common/text/squashfs_image.hpp"
 
 namespace nodestage {
 namespace {
@@ -324,6 +327,23 @@ std::string about_parts(const DatasetItem& item, Start start) {
          "with " + option;
 }
 
+// Warns about what cannot be mounted as it is now; "" when there is nothing to say.
+std::string about_image(const std::string& path, std::optional<mode_t> type) {
+  if (type == S_IFDIR)
+    return path +
+           " is a directory, and only an image can be mounted: make one with nodestage pack " +
+           "--image NEW.sqsh " + shell_word(path);
+  struct stat info {};
+  const auto file = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK);
+  if (type != S_IFREG || !file || ::fstat(file->get(), &info) != 0) return {};
+  std::string start(k_image_start_bytes, '\0');
+  const auto bytes = pread_all(file->get(), std::as_writable_bytes(std::span(start)), 0);
+  if (!bytes) return {};
+  start.resize(*bytes);
+  const Status checked = check_image(path, start, static_cast<std::uint64_t>(info.st_size));
+  return checked ? "" : checked.error().what + ". " + checked.error().advice;
+}
+
 // "" when there is nothing to say.
 std::string about_dataset(const DatasetItem& item, Start start) {
   const std::string name = without_slashes(item.source);
@@ -331,6 +351,9 @@ std::string about_dataset(const DatasetItem& item, Start start) {
   if (std::string warning = about_parts(item, start); !warning.empty()) return warning;
   if (item.newest != 0) {
     if (std::string warning = about_newest(item, type, start); !warning.empty()) return warning;
+  }
+  if (item.mount && start == Start::later) {
+    if (std::string warning = about_image(name, type); !warning.empty()) return warning;
   }
   if (type == S_IFDIR && !archive_suffix(name).empty())
     return name + " is named like an archive but is a directory: it is copied as it is, to " +

@@ -128,6 +128,14 @@ std::string_view compressed_suffix(std::string_view path) {
   return {};
 }
 
+std::string_view image_suffix(std::string_view path) {
+  std::string_view found;
+  for_each_word(k_image_suffixes, [&](std::string_view suffix) {
+    if (has_suffix(path, suffix)) found = suffix;
+  });
+  return found;
+}
+
 Status check_written_archive(std::string_view suffix) {
   const ArchiveName* name = archive_name(suffix);
   if (name == nullptr || name->is_written || !is_archive(*name)) return {};

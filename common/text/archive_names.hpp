@@ -139,6 +139,9 @@ inline constexpr std::string_view k_copied =
     ".npz .pt .pth .ckpt .keras .docx .xlsx .pptx .odt .ods .odp .jar .war .apk .whl .egg .epub "
     ".kmz";
 
+// Names of images of file systems, which `mount` can mount (squashfs_image.hpp).
+inline constexpr std::string_view k_image_suffixes = ".sqsh .squashfs .sqfs";
+
 // Whether each row stands where its value says.
 template <typename Row, std::size_t count, typename Value>
 constexpr bool is_in_order(const Row (&rows)[count], Value Row::*value) {
@@ -172,6 +175,8 @@ const ArchiveName* archive_name(std::string_view path);
 std::string_view archive_suffix(std::string_view path);
 // Returns the suffix of a file that is compressed and is no archive by its name (".gz"), or "".
 std::string_view compressed_suffix(std::string_view path);
+// Returns the suffix of an image (".sqsh"), in lower case, or "".
+std::string_view image_suffix(std::string_view path);
 // Refuses, with the cause, a suffix of archives that cannot be made; "" is a directory's form.
 Status check_written_archive(std::string_view suffix);
 

@@ -121,7 +121,7 @@ TEST_CASE("golden messages: the keys that an option knows") {
       "  --stage-dataset=/a,stirp=1\n"
       "                     ^~~~~~~\n"
       "keys: extract=, strip=, newest=, include=, exclude=, name=, optional, async, shared, eof=, "
-      "links=, limit_files=, in=, nested, merge, join, writable; more: man 7 nodestage");
+      "links=, limit_files=, in=, nested, merge, join, writable, mount; more: man 7 nodestage");
   CHECK(what(parse_output_option("r:/t,zzzzzz", k_key_place)) ==
         "--stage-out: unknown key 'zzzzzz'; write \\, for a comma inside a path\n"
         "  --stage-out=r:/t,zzzzzz\n"
@@ -182,6 +182,7 @@ TEST_CASE("each key of a dataset is in its JSON, or refused with the cause") {
     request.datasets.push_back({"/p/run*", "d"});
     DatasetItem& item = request.datasets.back();
     set_other(item, row);
+    if (item.mount) item.source = "/p/run";  // of a single image
     for (const bool shared : {false, true}) {
       item.shared = shared;
       const auto read = decode_request(encode_request(request));

@@ -135,20 +135,20 @@ void StagedData::add(const DatasetItem& item, std::uint64_t until, bool is_early
   place.is_spread = item.writable;
   // The job may have put names of its own there before all matches were in place.
   if (place.is_glob && is_early) place.ended = std::exchange(place.until, 0);
-  for (const std::string& source : sources_of(named)) add_names(source, item.extract, place);
+  for (const std::string& source : sources_of(named)) add_names(source, item, place);
   // Only the names of the parts say what "x*" is joined to, which is among the names placed.
   if (!item.join || place.is_glob || !is_glob(item.source) || !archive_suffix(named).empty())
     return;
   place.is_glob = true;
   if (is_early) place.ended = std::exchange(place.until, 0);
-  add_names("*", item.extract, place);
+  add_names("*", item, place);
 }
 
 // An archive is extracted to its name without the suffix; any other source keeps its name.
-void StagedData::add_names(const std::string& source, Extract extract, const Place& place) {
+void StagedData::add_names(const std::string& source, const DatasetItem& item, const Place& place) {
   const std::string whole = last_part(source);
   const std::string bare = whole.substr(0, whole.size() - archive_suffix(whole).size());
-  for (const std::string& name : {whole, bare, default_name(source, extract)}) {
+  for (const std::string& name : {whole, bare, default_name(source, item)}) {
     const bool is_new = std::none_of(places_.begin(), places_.end(),
                                      [&name](const Place& one) { return one.name == name; });
     if (!is_new) continue;

@@ -204,7 +204,7 @@ Status empty(int directory) {
 }  // namespace
 
 std::string DirectoryPiece::default_name() const {
-  return nodestage::default_name(path, wanted.extract);
+  return nodestage::default_name(path, wanted);
 }
 
 Result<Need> DirectoryPiece::need() {

@@ -70,7 +70,9 @@ class NewFile {
 
 }  // namespace
 
-std::string FilePiece::default_name() const { return std::string(last_part(path)); }
+std::string FilePiece::default_name() const {
+  return wanted.mount ? nodestage::default_name(path, wanted) : std::string(last_part(path));
+}
 
 Result<Need> FilePiece::need() { return need_of_file(source->info()); }
 
@@ -116,9 +118,7 @@ Status FilePiece::write_parts(int to, Space& space) {
   }
 }
 
-std::string CompressedPiece::default_name() const {
-  return nodestage::default_name(path, wanted.extract);
-}
+std::string CompressedPiece::default_name() const { return nodestage::default_name(path, wanted); }
 
 Result<Need> CompressedPiece::need() {
   TRY_ASSIGN(Need need, need_of_archive(*source, decoder->coding(), Container::none));
@@ -180,6 +180,10 @@ Result<Piece> Piece::open(const std::string& path, const Unpacking& wanted, Mete
     return open(std::move(form), std::move(source));
   }
   TRY_ASSIGN(const struct stat info, examine_source(path));
+  if (S_ISDIR(info.st_mode) && wanted.mount)
+    return fault(EISDIR, shown(path) + ": is a directory, and only an image can be mounted",
+                 "Make one with: nodestage pack --image NEW.sqsh " + shell_word(shown(path)) +
+                     " (without mount, the directory is copied)");
   if (S_ISDIR(info.st_mode)) return Piece(DirectoryPiece(std::move(form)));
   if (wanted.only != nullptr) return newest_of_file(path);
   TRY_ASSIGN(Source source, Source::open(path, meter));

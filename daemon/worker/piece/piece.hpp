@@ -13,7 +13,7 @@ namespace nodestage {
 
 // A file that is copied as it is.
 struct FilePiece : PieceForm {
-  [[nodiscard]] std::string kind() const { return "file"; }
+  [[nodiscard]] std::string kind() const { return wanted.mount ? "squashfs image" : "file"; }
   [[nodiscard]] std::string default_name() const;
   Result<Need> need();
   Result<PieceLook> look(std::chrono::milliseconds limit);

@@ -192,7 +192,7 @@ std::string nested_note(std::uint64_t archives, std::uint64_t files, const char*
 }
 
 std::string ArchivePiece::default_name() const {
-  return nodestage::default_name(path, wanted.extract);
+  return nodestage::default_name(path, wanted);
 }
 
 std::string ArchivePiece::kind() const {

@@ -9,6 +9,7 @@
 #include "common/text/human.hpp"
 #include "common/text/part_names.hpp"
 #include "common/text/path_names.hpp"
+#include "common/text/squashfs_image.hpp"
 #include "daemon/worker/archive/zip_index.hpp"
 
 namespace nodestage {
@@ -83,6 +84,11 @@ class Recognition {
 };
 
 Result<Recognised> Recognition::run() {
+  if (wanted_.mount) {
+    TRY_ASSIGN(const std::string start, source_.text_at(0, k_image_start_bytes));
+    TRY(check_image(shown(path_), start, source_.size()));
+    return std::move(found_);
+  }
   if (wanted_.extract == Extract::no) return std::move(found_);
   TRY(check_name());
   TRY(open());
@@ -151,6 +157,10 @@ Status Recognition::judge_other() {
     TRY(found_.decoder->drain());  // if it is cut off or damaged, that is the cause
     return inner != Coding::plain ? compressed_twice() : not_an_archive();
   }
+  const auto start = found_.decoder->peek();
+  if (start && is_squashfs({reinterpret_cast<const char*>(start->data()), start->size()}) &&
+      !wanted_.is_by_content)
+    found_.note = "copied as it is: it is a squashfs image; the key mount mounts it";
   if (is_compressed) found_.note = "not an archive: copied as it is; extract=yes decompresses it";
   return {};
 }

@@ -48,8 +48,9 @@ struct Recognised {
 // what is one. With extract=yes, any other compressed file is decompressed. What is named as an
 // archive (common/text/archive_names.hpp) and is none is a fault, as the job expects a directory;
 // so is a part of one, and an archive of a kind that nothing here reads. What is a checkpoint by
-// its content is copied with a note, whatever its name is. extract=no copies them all. `source` is
-// borrowed by the decoder.
+// its content is copied with a note, whatever its name is. extract=no copies them all. With
+// `mount`, it is a fault if the source is no image that can be mounted. `source` is borrowed by the
+// decoder.
 Result<Recognised> recognise(Source& source, const Unpacking& wanted, const DecoderLimits& limits);
 
 // "Stage the parts as one file, with --stage-dataset='/p/t.tar.part*:t,join'", for one of them.

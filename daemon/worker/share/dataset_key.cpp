@@ -19,23 +19,10 @@
 #include "daemon/worker/venv/venv_interpreter.hpp"
 
 namespace nodestage {
-namespace {
-
-bool is_given(const DatasetItem& item, const OptionKey<DatasetItem>& row) {
-  using Item = DatasetItem;
-  const Item none;
-  return std::visit(
-      FormCases{[&](const WordForm<Item>& form) { return form.get(item) != form.get(none); },
-                [&](const auto& form) { return item.*form.member != none.*form.member; }},
-      row.form);
-}
-
-}  // namespace
-
 // A name with an archive's suffix is that of an archive, or a fault.
 std::string dataset_name(const DatasetItem& item, const std::string& source) {
   if (!item.destination.empty()) return last_part(item.destination);
-  return default_name(source, item.extract);
+  return default_name(source, item);
 }
 
 ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& first,

@@ -46,10 +46,17 @@ void add_files(ShareKey& key, const Piece& piece) {
   for (const SourcePart& part : piece.source()->parts()) add_source(key, part.path, part.fd.get());
 }
 
+ItemSharing::Asked asked_of(const DatasetItem& item) {
+  using Asked = ItemSharing::Asked;
+  if (!item.shared) return Asked::no;
+  return item.writable ? Asked::writable : item.mount ? Asked::mounted : Asked::yes;
+}
+
 // One --stage-dataset= option on its way: which sources it means, and where they go.
 class Dataset final : public StagedItem {
  public:
-  Dataset(const DatasetItem& item, std::size_t index, const StageContext& context);
+  Dataset(const DatasetItem& item, std::size_t index, const StageContext& context,
+          std::size_t image);
 
   Status plan() override;
   Status weigh() override;
@@ -95,15 +102,13 @@ class Dataset final : public StagedItem {
   std::optional<ShareKey> after_;
 };
 
-Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext& context)
+Dataset::Dataset(const DatasetItem& item, std::size_t index, const StageContext& context,
+                 std::size_t image)
     : StagedItem(item.source,
                  item.async      ? Patience::async
                  : item.optional ? Patience::optional
                                  : Patience::needed,
-                 item.writable ? ItemSharing::Asked::writable
-                 : item.shared ? ItemSharing::Asked::yes
-                               : ItemSharing::Asked::no,
-                 index, context),
+                 asked_of(item), index, context, image),
       item_(item),
       wanted_(item) {
   if (item.limit_files != 0) meter_.most_files = item.limit_files;
@@ -392,8 +397,8 @@ std::string Dataset::variable_name() const { return "NODESTAGE_DATASET_" + short
 }  // namespace
 
 std::unique_ptr<StagedItem> make_dataset(const DatasetItem& item, std::size_t index,
-                                         const StageContext& context) {
-  return std::make_unique<Dataset>(item, index, context);
+                                         const StageContext& context, std::size_t image) {
+  return std::make_unique<Dataset>(item, index, context, image);
 }
 
 }  // namespace nodestage

@@ -124,9 +124,11 @@ class Stage {
         memory_(memory),
         keeps_names_(has_names_of_matches(request)),
         has_datasets_(!request.datasets.empty()) {
+    std::size_t images = 0;
     for (const auto& item : request.datasets)
       items_.push_back(make_dataset(item, items_.size(),
-                                    item.storage == Storage::memory ? memory_context_ : context_));
+                                    item.storage == Storage::memory ? memory_context_ : context_,
+                                    item.mount ? images++ : k_no_image));
     report_.set_outputs(request.outputs);
     if (request.venv)
       items_.push_back(make_staged_venv(*request.venv, items_.size(), context_, builder));
@@ -336,6 +338,28 @@ Error no_memory_here(const StageOrder& order) {
           "administrators for it (memory.path in nodestaged.toml)."};
 }
 
+Error no_mount_here(const StageOrder& order) {
+  return {0,
+          "images cannot be mounted on node " + order.node +
+              (order.images.refusal.empty() ? "" : ": " + order.images.refusal),
+          "Leave out mount, and the job gets the image as a file; or stage an archive, whose files "
+          "are extracted. Or ask your administrators for it."};
+}
+
+// The daemon counts the images in the request's text, which can be written in other ways.
+Status check_mounts(const StageOrder& order, const StageRequest& request) {
+  const auto count =
+      static_cast<std::size_t>(std::count_if(request.datasets.begin(), request.datasets.end(),
+                                             [](const DatasetItem& item) { return item.mount; }));
+  const std::size_t mounts = order.images.mounts.size();
+  if (order.for_readers || count == mounts) return {};
+  if (mounts == 0) return no_mount_here(order);
+  return Error{EINVAL,
+               "node " + order.node + " has " + counted(mounts, "mount", "mounts") + " for " +
+                   counted(count, "image", "images"),
+               "If the job was submitted by sbatch, salloc, or srun, tell your site's support"};
+}
+
 }  // namespace
 
 int run_stage(const StageOrder& order, const StageRequest& request, Builder* builder) {
@@ -344,6 +368,8 @@ int run_stage(const StageOrder& order, const StageRequest& request, Builder* bui
   if (order.has_board) relays.emplace(order.relay, k_worker_board_fd, k_worker_spool_fd);
   if (!order.refuse_outputs.empty() && !request.outputs.empty())
     return report.fail(order.refuse_outputs, {});
+  if (const Status mounts = check_mounts(order, request); !mounts)
+    return report.fail(mounts.error().text(), {});
   ::umask(request.umask);
   struct stat before {};
   if (::fstat(k_worker_directory_fd, &before) != 0)

@@ -1,12 +1,17 @@
 #include "daemon/worker/stage/staged_item.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <span>
 
+#include "common/os/file.hpp"
 #include "common/os/wall_clock.hpp"
 #include "common/text/human.hpp"
+#include "common/text/squashfs_image.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/read/source.hpp"
@@ -145,7 +150,8 @@ bool ItemSharing::was_staged_for_it() const { return is_link() && decided_->elap
 std::string ItemSharing::note() const {
   const Lock lock(mutex_);
   if (!is_asked()) return {};
-  const std::string access = is_spread() ? k_spread : is_read_only() ? k_read_only : "";
+  const bool is_plain = asked_ != Asked::mounted;  // of a mount, its item says so
+  const std::string access = is_spread() ? k_spread : is_read_only() && is_plain ? k_read_only : "";
   if (decided_ == nullptr)
     return "not shared: its turn to be looked at did not come in time" + access;
   const std::string& note = decided_->note;
@@ -166,10 +172,11 @@ std::string ItemSharing::note() const {
 }
 
 StagedItem::StagedItem(const std::string& source, Patience patience, ItemSharing::Asked shared,
-                       std::size_t index, const StageContext& context)
+                       std::size_t index, const StageContext& context, std::size_t image)
     : source_(source),
       patience_(patience),
       index_(index),
+      image_(context.order.for_readers ? k_no_image : image),
       context_(context),
       meter_(context.rate, context.stop),
       relay_(context.relays, meter_),
@@ -228,23 +235,21 @@ Status StagedItem::run() {
 }
 
 std::string StagedItem::tree_of(const std::string& destination) const {
-  return sharing_.is_spread() ? kept_place(destination) : destination;
+  return is_mounted() || sharing_.is_spread() ? kept_place(destination) : destination;
 }
 
 Result<bool> StagedItem::keep_placed(const std::string& destination) {
   if (!context_.workspace.is_placed(tree_of(destination))) return false;
   if (sharing_.is_read_only()) TRY(protect(tree_of(destination)));
-  TRY(show(destination));
-  TRY(spread(destination));
+  TRY(expose(destination));
   progress_.add_note("already in place");
   return true;
 }
 
 Status StagedItem::place(int from_fd, const char* name, const std::string& destination) {
   TRY(context_.workspace.place(from_fd, name, tree_of(destination)));
-  TRY(show(destination));
   if (sharing_.is_read_only()) TRY(protect(tree_of(destination)));
-  return spread(destination);
+  return expose(destination);
 }
 
 Status StagedItem::protect(const std::string& destination) {
@@ -252,12 +257,69 @@ Status StagedItem::protect(const std::string& destination) {
       destination, context_.order.for_readers ? WriteBits::taken_for_all : WriteBits::taken);
 }
 
-// An earlier worker may have made the link already.
+// Makes what was placed visible at the destination, if it lies elsewhere.
+Status StagedItem::expose(const std::string& destination) {
+  if (is_mounted()) return mount(destination);
+  TRY(show(destination));
+  return spread(destination);
+}
+
 Status StagedItem::show(const std::string& destination) {
-  if (!is_in_memory()) return {};
-  const std::string path = context_.directory + "/" + destination;
-  return context_.links->is_link_to(destination, path) ? Status()
-                                                       : context_.links->link(path, destination);
+  return is_in_memory() ? lead(destination, context_.directory + "/" + destination) : Status();
+}
+
+// Makes a link in the job directory. An earlier worker may have made it already.
+Status StagedItem::lead(const std::string& name, const std::string& path) {
+  return names().is_link_to(name, path) ? Status() : names().link(path, name);
+}
+
+// The process that serves the image waits for the first link. An item that has failed has no link
+// to a mount that does not answer.
+Status StagedItem::mount(const std::string& destination) {
+  const std::string tree = tree_of(destination);
+  Status done = look_at_image(tree);
+  if (done) done = lead(image_link(image_), context_.directory + "/" + tree);
+  if (done) done = look_at_mount();
+  if (done) done = lead(destination, mount_path());
+  if (!done) take_back_mount(destination);
+  progress_.add_note("mounted, read-only");
+  return done;
+}
+
+void StagedItem::take_back_mount(const std::string& destination) {
+  if (names().is_link_to(destination, mount_path())) names().take_back(destination);
+  names().take_back(image_link(image_));
+  context_.workspace.take_back(tree_of(destination));
+}
+
+// What this node had already was not looked at when it was staged without `mount`.
+Status StagedItem::look_at_image(const std::string& tree) const {
+  const auto image = open_at(context_.dir_fd, tree, O_RDONLY | O_NONBLOCK);
+  struct stat info {};
+  if (!image || ::fstat(image->get(), &info) != 0)
+    return with_prefix(image ? system_error("fstat") : image.error(), source() + ": ");
+  std::string start(k_image_start_bytes, '\0');
+  TRY_ASSIGN(const std::size_t bytes,
+             pread_all(image->get(), std::as_writable_bytes(std::span(start)), 0));
+  return check_image(source(), std::string_view(start).substr(0, bytes),
+                     static_cast<std::uint64_t>(info.st_size));
+}
+
+// Waits until the image is served, or until there is nobody who could serve it.
+Status StagedItem::look_at_mount() const {
+  struct statx info {};
+  int code = 0;
+  do {
+    const int flags = AT_STATX_FORCE_SYNC;
+    code = ::statx(AT_FDCWD, mount_path().c_str(), flags, STATX_TYPE, &info) == 0 ? 0 : errno;
+  } while (code == EINTR);
+  if (code == 0) return {};
+  return fault(code,
+               source() + ": cannot be mounted: the process that serves it has ended (" +
+                   std::strerror(code) +
+                   "): the image is damaged, or of a kind that libsquashfuse cannot read",
+               "Test it with: unsquashfs -s " + shell_word(source()) +
+                   " (without mount, the image is copied as it is)");
 }
 
 Status StagedItem::link() {
@@ -266,7 +328,7 @@ Status StagedItem::link() {
   const std::string tree = tree_of(destination);
   if (!is_there) {
     TRY(context_.workspace.link(sharing_.path(), tree));
-    TRY(spread(destination));
+    TRY(expose(destination));
   }
   if (context_.workspace.is_link_to(tree, sharing_.path())) sharing_.set_linked();
   return {};
@@ -309,6 +371,8 @@ bool StagedItem::is_needed() const {
 std::optional<StagedItem::Variable> StagedItem::variable() const {
   if (progress_.destination().empty() || progress_.state() == ItemState::failed)
     return std::nullopt;
+  if (is_mounted())  // until an image that the job does not wait for is there, its mount waits
+    return Variable{variable_name(), is_async() ? destination_path() : mount_path()};
   const bool is_in_cache =
       !sharing_.is_spread() && (sharing_.is_linked() || (sharing_.is_whole() && !is_async()));
   if (is_in_cache) return Variable{variable_name(), sharing_.path()};
@@ -346,7 +410,7 @@ ItemRecord StagedItem::record() const {
 std::uint32_t StagedItem::flags() const {
   return (is_async() ? k_item_async : 0) | (is_needed() || is_async() ? 0 : k_item_optional) |
          kind_flag() | (sharing_.is_asked() ? k_item_shared : 0) |
-         (sharing_.is_spread() ? k_item_spread : 0);
+         (is_mounted() || sharing_.is_spread() ? k_item_spread : 0);
 }
 
 void StagedItem::fill_amounts(ItemRecord& record) const {

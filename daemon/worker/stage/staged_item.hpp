@@ -76,7 +76,8 @@ const SharedItem* decided_for(const StageOrder& order, std::size_t item);
 // become of that (common/wire/worker_order.hpp). For any thread.
 class ItemSharing {
  public:
-  enum class Asked { no, yes, writable };  // the keys `shared` and `writable`
+  // The key `shared`, and what goes with it: `writable`, or `mount`.
+  enum class Asked { no, yes, writable, mounted };
 
   ItemSharing(Asked asked, std::size_t item, const StageOrder& order);  // borrows the order
 
@@ -86,7 +87,9 @@ class ItemSharing {
     return asked_ == Asked::writable && role() != ShareRole::own;
   }
   // What is staged gets no write bits.
-  [[nodiscard]] bool is_read_only() const { return asked_ == Asked::yes || is_spread(); }
+  [[nodiscard]] bool is_read_only() const {
+    return asked_ == Asked::yes || asked_ == Asked::mounted || is_spread();
+  }
   [[nodiscard]] ShareRole role() const { return decided_ ? decided_->role : ShareRole::own; }
   [[nodiscard]] bool is_link() const { return role() == ShareRole::link; }
   [[nodiscard]] bool is_lead() const { return role() == ShareRole::lead; }
@@ -142,6 +145,9 @@ struct StageContext {
   Workspace* links = nullptr;
 };
 
+// Of an item that is not mounted, in place of its index among the job's images.
+inline constexpr std::size_t k_no_image = SIZE_MAX;
+
 // An item with `shared` gets no write bits, whatever its ShareRole, unless it is `writable` and the
 // job's own. One that is only linked is neither opened nor weighed.
 //
@@ -196,9 +202,9 @@ class StagedItem {
   // Whether the job waits for it, and fails with it.
   enum class Patience { needed, optional, async };
 
-  // All is borrowed.
+  // All is borrowed. The keeper (StageOrder::for_readers) mounts nothing, whatever `image` is.
   StagedItem(const std::string& source, Patience patience, ItemSharing::Asked shared,
-             std::size_t index, const StageContext& context);
+             std::size_t index, const StageContext& context, std::size_t image = k_no_image);
 
   // The work of run().
   virtual Status stage() = 0;
@@ -216,6 +222,7 @@ class StagedItem {
   Result<bool> keep_placed(const std::string& destination);
   Status place(int from_fd, const char* name, const std::string& destination);
   Status protect(const std::string& destination);
+  [[nodiscard]] bool is_mounted() const { return image_ != k_no_image; }
   // Where the tree itself is, for a destination.
   [[nodiscard]] std::string tree_of(const std::string& destination) const;
   [[nodiscard]] bool may_relay(bool is_directory) const;
@@ -235,6 +242,7 @@ class StagedItem {
   const std::string& source_;
   const Patience patience_;
   const std::size_t index_;
+  const std::size_t image_;
   const StageContext& context_;
   Meter meter_;
   ItemRelay relay_;
@@ -254,14 +262,24 @@ class StagedItem {
   Status link();
   Status spread(const std::string& destination);
   Status show(const std::string& destination);
+  Status expose(const std::string& destination);
+  Status mount(const std::string& destination);
+  Status lead(const std::string& name, const std::string& path);
+  void take_back_mount(const std::string& destination);
+  [[nodiscard]] Status look_at_image(const std::string& tree) const;
+  [[nodiscard]] Status look_at_mount() const;
+  [[nodiscard]] const std::string& mount_path() const {
+    return context_.order.images.mounts[image_];
+  }
   void fill_amounts(ItemRecord& record) const;
   [[nodiscard]] std::uint32_t flags() const;
 };
 
 // A --stage-dataset= option. Borrows everything. An `async` one determines its destination when it
-// is planned, so that the job can know it before the data arrives.
+// is planned, so that the job can know it before the data arrives. `image`: its index among the
+// job's images, or k_no_image.
 std::unique_ptr<StagedItem> make_dataset(const DatasetItem& item, std::size_t index,
-                                         const StageContext& context);
+                                         const StageContext& context, std::size_t image);
 
 // A --stage-venv= option. Borrows everything. `builder` may be null if the site refuses
 // environments, or if this one is only linked.
