@@ -5,14 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "cli/process/programs.hpp"
-#include "common/os/child.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {
@@ -21,8 +19,6 @@ namespace {
 constexpr const char* k_fusermount = "fusermount3";
 constexpr std::string_view k_mount_name = "image.";
 constexpr std::size_t k_most_said = 500;  // bytes of a message of fusermount3
-// To open an image. What takes longer is served once it is open: the readers wait.
-constexpr std::chrono::seconds k_open_limit{30};
 
 // Whoever has it open answers for a mount: /dev/fuse, which fusermount3 sends.
 Result<Fd> receive_descriptor(int socket) {
@@ -82,25 +78,6 @@ void detach(const std::string& path) {
   static_cast<void>(run_program(program));
 }
 
-// Whether each can be read. Without an answer in time, its server is still at work.
-bool do_answer(const std::vector<std::string>& mounts) {
-  const auto question = [&mounts] {
-    struct stat info {};
-    return std::all_of(mounts.begin(), mounts.end(),
-                       [&](const auto& path) { return ::stat(path.c_str(), &info) == 0; })
-               ? "yes"
-               : "no";
-  };
-  return ask_apart(k_open_limit, question) != "no";
-}
-
-// Of a worker that has exited.
-Error why_it_ended(const WorkerChild& server) {
-  const auto status = end_of_worker(server, WorkerTask::serve);
-  if (!status) return status.error();
-  return {0, "nodestage-worker no longer serves them"};
-}
-
 }  // namespace
 
 Result<ImageMounts> ImageMounts::make(const std::string& record, std::size_t count) {
@@ -123,16 +100,14 @@ Status ImageMounts::serve(WorkerCall call) {
   descriptors_.clear();
   if (!server) return cannot_start_worker(server.error());
   server_.emplace(std::move(*server));
-  if (do_answer(paths_)) return {};
-  server_->kill();
-  return why_it_ended(*server_);
+  return {};
 }
 
 std::optional<Error> ImageMounts::why_ended() {
   if (!server_ || !server_->has_ended()) return {};
-  Error why = why_it_ended(*server_);
+  const auto status = end_of_worker(*server_, WorkerTask::serve);
   server_.reset();
-  return why;
+  return status ? Error{0, "nodestage-worker no longer serves them"} : status.error();
 }
 
 void ImageMounts::end() {

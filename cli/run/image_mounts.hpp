@@ -25,9 +25,9 @@ class ImageMounts {
   // Their paths, for ImageRules::mounts.
   [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
 
-  // Starts the worker that serves them, once the images are in the job directory; returns when
-  // they can be read. Hands over the descriptors: no process but the worker must keep them, or
-  // readers would wait for a worker that has died.
+  // Starts the worker that serves them as soon as the images are in the job directory. Hands over
+  // the descriptors: no process but the worker may keep them, or readers would wait for a worker
+  // that has died.
   // `call`: with a ServeOrder, and without descriptors of mounts.
   Status serve(WorkerCall call);
 

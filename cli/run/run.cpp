@@ -78,7 +78,6 @@ class Run {
     if (const auto code = clear_earlier()) return clean(*code);
     if (const auto code = stage()) return clean(*code);
     const auto code = run_command();
-    images_.reset();
     if (!has_run_) return clean(*code);
     if (!code || !stage_out(*code)) return keep(code);
     return clean(*code);
@@ -174,6 +173,7 @@ class Run {
         process->signal(*signal);
       }
     }
+    images_.reset();
     if (signal_ != 0) return {};
     note_windows_lines(process->code());
     return process->code();
@@ -181,7 +181,7 @@ class Run {
 
   void note_images() {
     if (const auto why = images_ ? images_->why_ended() : std::nullopt)
-      voice_.say("the mounted images can no longer be read: " + why->text());
+      voice_.say("the images that were mounted can no longer be read: " + why->text());
   }
 
   int not_started(const Error& error) {
@@ -267,36 +267,30 @@ class Run {
       memory_.emplace(std::move(memory));
       order.memory.directory = memory_->path();
     }
-    mount_images(order.images);
+    TRY(mount_images(order));
     auto worker = WorkerChild::start(
         {program(), order, text_, directory_.fd(), -1, memory_ ? memory_->fd() : -1, {}});
     if (!worker) return cannot_start_worker(worker.error());
-    TRY_ASSIGN(WorkerStatus status, end_of(*worker, WorkerTask::stage));
-    TRY(serve_images(order));
+    auto status = end_of(*worker, WorkerTask::stage);
+    if (!status && signal_ == 0) note_images();
     return status;
   }
 
-  void mount_images(ImageRules& rules) {
+  // The worker that stages says that there are none, and why.
+  Status mount_images(StageOrder& order) {
     const std::size_t count = images_in(text_);
-    if (count == 0) return;
+    if (count == 0) return {};
     auto images = ImageMounts::make(push_directory_.path(), count);
     if (!images) {
-      rules.refusal = images.error().text();
-      return;
+      order.images.refusal = images.error().text();
+      return {};
     }
     images_.emplace(std::move(*images));
-    rules.mounts = images_->paths();
-  }
-
-  Status serve_images(const StageOrder& staged) {
-    if (!images_) return {};
-    ServeOrder order;
-    static_cast<OrderHead&>(order) = staged;
-    order.memory = staged.memory.directory;
-    const Status served = images_->serve({program(), order, text_, directory_.fd(), -1, -1, {}});
-    if (served) return {};
-    return Error{served.error().code, "the images cannot be mounted: " + served.error().what,
-                 served.error().advice};
+    order.images.mounts = images_->paths();
+    ServeOrder serving;
+    static_cast<OrderHead&>(serving) = order;
+    serving.memory = order.memory.directory;
+    return images_->serve({program(), serving, text_, directory_.fd(), -1, -1, {}});
   }
 
   // COMMAND, or somebody who cleans up, can have removed it.
@@ -327,7 +321,8 @@ class Run {
   }
 
   Result<WorkerStatus> end_of(WorkerChild& worker, WorkerTask task) {
-    if (const auto stop = watch_worker(worker, signals_, voice_)) {
+    // A worker that waits for an image waits no longer once nobody serves it.
+    if (const auto stop = watch_worker(worker, signals_, voice_, {}, [this] { images_.reset(); })) {
       signal_ = stop->signal;
       return Error{EINTR, "ended"};
     }

@@ -76,17 +76,18 @@ TEST_CASE("each image has a mount, read-only and for its user alone, until the r
         std::vector<std::string>{scratch / "image.0", scratch / "image.1"});
 }
 
-TEST_CASE("if the worker cannot serve an image, its cause is returned") {
+TEST_CASE("if the worker can serve no longer, its cause is returned, once") {
   Scratch scratch;
   const Fusermount fusermount(scratch, k_send);
   const std::string worker = scratch / "worker";
   write_script(worker, "echo 'x.sqsh: the image is damaged' >&2; exit 1");
   auto images = must(ImageMounts::make(scratch.path(), 1));
-  fs::remove(images.paths().front());  // as of a mount without a server: it cannot be looked at
   const Fd directory = must(open_at(AT_FDCWD, scratch.path(), O_RDONLY | O_DIRECTORY));
-  const Status served = images.serve({worker, ServeOrder(), "", directory.get(), -1, -1, {}});
-  REQUIRE(!served);
-  CHECK(has(served.error().text(), "x.sqsh: the image is damaged"));
+  REQUIRE(images.serve({worker, ServeOrder(), "", directory.get(), -1, -1, {}}));
+  std::optional<Error> why;
+  while (!why) why = images.why_ended();
+  CHECK(has(why->text(), "x.sqsh: the image is damaged"));
+  CHECK(!images.why_ended());
 }
 
 TEST_CASE("the worker gets the descriptors of the mounts, and no other process keeps them") {
