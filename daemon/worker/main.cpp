@@ -68,6 +68,10 @@ Sandbox enter(const RelayOrder&, const StageRequest&) {
   return enter_sandbox(Profile::relay, Special::skip, {});
 }
 
+Sandbox enter(const ServeOrder&, const StageRequest&) {
+  return enter_sandbox(Profile::serve, Special::skip, {});
+}
+
 template <typename Order>
 Sandbox enter(const Order& order, const StageRequest& request) {
   const auto places = write_places(order, request, k_worker_directory_fd, k_patience);
@@ -228,7 +232,9 @@ int serve(const RelayOrder& order) {
   return confined(order, [&order] { return run_relay(order); });
 }
 
-int serve(const ServeOrder& order) { return run_serve(order); }
+int serve(const ServeOrder& order) {
+  return run_serve(order, [&order] { return confine(order, {}); });
+}
 
 int serve(const NoticeOrder& order) {
   return confined(order, [&order] {

@@ -71,11 +71,15 @@ constexpr const char* k_allowed[] = {
     // descriptors
     "close", "close_range", "dup", "dup2", "dup3", "fadvise64", "fcntl", "lseek", "pipe2", "poll",
     "ppoll", "readahead",
-    // reading
-    "access", "faccessat", "faccessat2", "fgetxattr", "flistxattr", "fstat", "fstatfs",
-    "getdents64", "getxattr", "lgetxattr", "listxattr", "llistxattr", "lstat", "newfstatat", "open",
-    "openat", "openat2", "pread64", "preadv", "preadv2", "read", "readlink", "readlinkat", "readv",
-    "stat", "statfs", "statx"};
+    // reading what is open
+    "fgetxattr", "flistxattr", "fstat", "fstatfs", "getdents64", "pread64", "preadv", "preadv2",
+    "read", "readv"};
+
+// In addition, for a process that opens files, or looks at them by name.
+constexpr const char* k_by_name[] = {
+    "access",     "faccessat",  "faccessat2", "getxattr", "lgetxattr", "listxattr",
+    "llistxattr", "lstat",      "newfstatat", "open",     "openat",    "openat2",
+    "readlink",   "readlinkat", "stat",       "statfs",   "statx"};
 
 // In addition, for a process that writes files.
 constexpr const char* k_allowed_writing[] = {
@@ -211,6 +215,7 @@ Status load(const Filter& filter) {
 
 Status filter_calls(Special special) {
   TRY_ASSIGN(const Filter filter, make_filter());
+  for (const char* name : k_by_name) TRY(add(filter, SCMP_ACT_ALLOW, name));
   for (const char* name : k_allowed_writing) TRY(add(filter, SCMP_ACT_ALLOW, name));
   for (const char* name : k_network) TRY(add(filter, SCMP_ACT_KILL_PROCESS, name));
   TRY(add(filter, SCMP_ACT_KILL_PROCESS, "socket"));
@@ -224,6 +229,7 @@ Status filter_calls(Special special) {
 
 Status filter_relay_calls() {
   TRY_ASSIGN(const Filter filter, make_filter());
+  for (const char* name : k_by_name) TRY(add(filter, SCMP_ACT_ALLOW, name));
   for (const char* name : k_on_open_files) TRY(add(filter, SCMP_ACT_ALLOW, name));
   for (const char* name : k_network) TRY(add(filter, SCMP_ACT_ALLOW, name));
   for (const char* name : k_on_sockets) TRY(add(filter, SCMP_ACT_ALLOW, name));
@@ -232,6 +238,14 @@ Status filter_relay_calls() {
     TRY(add(filter, SCMP_ACT_ALLOW, "socket", is(0, family),
             scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, k_kind, SOCK_STREAM}));
   TRY(add(filter, SCMP_ACT_KILL_PROCESS, "socket", is(0, AF_UNIX)));
+  return load(filter);
+}
+
+Status filter_serve_calls() {
+  TRY_ASSIGN(const Filter filter, make_filter());
+  for (const char* name : k_on_open_files) TRY(add(filter, SCMP_ACT_ALLOW, name));
+  for (const char* name : k_network) TRY(add(filter, SCMP_ACT_KILL_PROCESS, name));
+  TRY(add(filter, SCMP_ACT_KILL_PROCESS, "socket"));
   return load(filter);
 }
 

@@ -36,6 +36,10 @@ Status filter_calls(Special special);
 // any other, it is ENOSYS. Calls that change names or attributes of files are ENOSYS, too.
 Status filter_relay_calls();
 
+// Does the same for a process that opens nothing: it reads and writes what it has open, and uses
+// memory and threads.
+Status filter_serve_calls();
+
 // Does the same for a process that builds environments and everything that it starts: it cannot
 // trace or read another process, create a namespace, open a socket other than AF_UNIX, or use the
 // large parts of the kernel that no build needs. Such a call is refused (EPERM, EACCES; clone3

@@ -30,6 +30,8 @@ namespace {
 enum LandlockRight : std::uint64_t {
   k_landlock_execute = 1 << 0,
   k_landlock_write_file = 1 << 1,
+  k_landlock_read_file = 1 << 2,
+  k_landlock_read_directory = 1 << 3,
   k_landlock_remove_directory = 1 << 4,
   k_landlock_remove_file = 1 << 5,
   k_landlock_make_character_device = 1 << 6,
@@ -144,6 +146,14 @@ Status confine_to_network() {
   return rules.enter();
 }
 
+// Does the same, and nothing can be opened for reading either.
+Status confine_to_open_files() {
+  TRY_ASSIGN(const LandlockRuleset rules,
+             LandlockRuleset::make(k_landlock_all_writes | k_landlock_execute |
+                                   k_landlock_read_file | k_landlock_read_directory));
+  return rules.enter();
+}
+
 // Returns the numbers after "KEY:"; none if the line is missing.
 std::vector<std::uint64_t> numbers(std::string_view status, const std::string& key, int base) {
   const std::size_t line = status.find("\n" + key + ":");
@@ -233,11 +243,21 @@ void filter(Sandbox& sandbox, Profile profile, Special special) {
       return note_calls(sandbox, filter_calls(special));
     case Profile::relay:
       return note_calls(sandbox, filter_relay_calls());
+    case Profile::serve:
+      return note_calls(sandbox, filter_serve_calls());
   }
 }
 
 Status confine(Profile profile, Special special, const std::vector<Fd>& places) {
-  return profile == Profile::relay ? confine_to_network() : confine_writes(places, special);
+  switch (profile) {
+    case Profile::decode:
+      return confine_writes(places, special);
+    case Profile::relay:
+      return confine_to_network();
+    case Profile::serve:
+      return confine_to_open_files();
+  }
+  return {};
 }
 
 }  // namespace

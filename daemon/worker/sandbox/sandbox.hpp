@@ -26,6 +26,7 @@ Status verify_process_status(std::string_view status, const OrderHead& order);
 enum class Profile {
   decode,  // reads and decodes untrusted data, and writes files
   relay,   // reads files, writes to what it has open, and talks to other nodes by TCP
+  serve,   // reads and writes what it has open, and opens nothing
 };
 
 // The confinement in force.
@@ -39,9 +40,9 @@ struct Sandbox {
 };
 
 // Limits open files, memory dumps, the directories to write to (below `places`), and the system
-// calls. With Special::keep, FIFOs can be created, too. Profile::relay has no places and nothing
-// special. Leaves out what cannot be entered. Needs a process without other threads that may
-// proceed.
+// calls. With Special::keep, FIFOs can be created, too. The other profiles have no places and
+// nothing special. Leaves out what cannot be entered. Needs a process without other threads that
+// may proceed.
 Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places);
 // Does the same without a limit on the directories, for a task that cannot know them.
 Sandbox enter_sandbox(Profile profile, Special special);
