@@ -29,7 +29,10 @@ bool become(const Account& account) {
 
 // Runs in the child. Returns only if the program cannot be run.
 int become(Program program, int null, int out, int errors, pid_t parent) {
-  if (!place_descriptors({null, out, errors, null}) || !reset_process()) return 126;
+  std::vector<int> descriptors{null, out, errors};
+  if (program.descriptor >= 0) descriptors.push_back(program.descriptor);
+  descriptors.push_back(null);
+  if (!place_descriptors(descriptors) || !reset_process()) return 126;
   if (program.account && !become(*program.account)) return 126;
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // after the change of uid, which would reset it
   if (::getppid() != parent) return 126;

@@ -28,6 +28,7 @@ struct Program {
   std::optional<std::vector<std::string>> environment;
   std::optional<Account> account;     // with all its groups; nullopt: this process's
   std::size_t most_output = 4 << 20;  // bytes; what comes after them is read and dropped
+  int descriptor = -1;                // borrowed; the program gets it as k_program_fd; -1: none
 };
 
 struct ProgramEnd {
@@ -41,6 +42,7 @@ struct ProgramEnd {
   [[nodiscard]] bool is_not_run() const { return code == 126 || code == 127; }
 };
 
+inline constexpr int k_program_fd = 3;
 inline constexpr std::chrono::seconds k_program_limit{20};
 inline constexpr std::size_t k_programs_at_once = 8;
 inline constexpr std::size_t k_most_errors = 64 << 10;

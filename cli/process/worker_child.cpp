@@ -93,6 +93,7 @@ std::string worker_program() {
 
 Result<WorkerChild> WorkerChild::start(const WorkerCall& call) {
   WorkerChild child;
+  child.task_ = task_of(call.order);
   TRY_ASSIGN(child.status_, memory_file("status"));
   TRY_ASSIGN(child.log_, memory_file("log"));
   TRY_ASSIGN(const Fd order, sealed_text("order", encode_order(call.order)));
@@ -139,9 +140,15 @@ bool WorkerChild::has_ended() {
 }
 
 // When the worker dies, its builder (daemon/worker/venv/builder.hpp) kills what it runs; as a
-// subreaper, this process waits for those, too.
+// subreaper, this process waits for those, too. A worker that serves has none, and runs beside
+// others.
 void WorkerChild::kill() {
   if (!child_) return;
+  if (task_ == WorkerTask::serve) {
+    child_.signal(SIGKILL);
+    wait_status_ = child_.wait().value_or(wait_status_);
+    return;
+  }
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   child_.signal(SIGKILL);
   wait_status_ = child_.wait().value_or(wait_status_);
@@ -180,11 +187,13 @@ void show(const WorkerChild& worker, TaskVoice& voice, Deadline begun) {
 }  // namespace
 
 std::optional<WorkerStop> watch_worker(WorkerChild& worker, Signals& signals, TaskVoice& voice,
-                                       const std::function<bool()>& is_called_off) {
+                                       const std::function<bool()>& is_called_off,
+                                       const std::function<void()>& before_kill) {
   const auto begun = Clock::now();
   auto interval = voice.report_interval();
   if (is_called_off) interval = std::min(interval, k_call_off_interval);
   const auto stop = [&](int signal) {
+    if (before_kill) before_kill();
     worker.kill();
     voice.clear();
     return WorkerStop{signal};

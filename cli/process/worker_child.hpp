@@ -44,7 +44,8 @@ class WorkerChild {
   // Returns whether it has exited. Never blocks.
   [[nodiscard]] bool has_ended();
 
-  // Kills it and the processes that it started, and waits for them.
+  // Kills it and the processes that it started, and waits for them; so this process must have no
+  // other children than one that serves.
   void kill();
 
   // What it has reported so far.
@@ -57,6 +58,7 @@ class WorkerChild {
   WorkerChild() = default;
 
   ChildProcess child_;  // none: has exited
+  WorkerTask task_ = WorkerTask::stage;
   int wait_status_ = 0;
   Fd status_;
   Fd log_;  // what it printed
@@ -70,9 +72,11 @@ struct WorkerStop {
 };
 
 // Waits until the worker has exited, and shows its progress meanwhile. Kills it at a deadly signal,
-// and once is_called_off, which is asked a few times per second, returns true.
+// and once is_called_off, which is asked a few times per second, returns true. Calls `before_kill`
+// before that.
 std::optional<WorkerStop> watch_worker(WorkerChild& worker, Signals& signals, TaskVoice& voice,
-                                       const std::function<bool()>& is_called_off = {});
+                                       const std::function<bool()>& is_called_off = {},
+                                       const std::function<void()>& before_kill = {});
 
 // Returns how a worker that has exited by itself has ended: its status, in which outputs may have
 // failed; or a fault in words for the user.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/run/image_mounts.hpp"
 #include "cli/run/run.hpp"
 #include "cli/run_dirs/private_directory.hpp"
 #include "cli/slurm/slurm_job.hpp"
@@ -140,7 +141,11 @@ std::string how_to_fetch(const PushDirectory& run, const PrivateDirectory& direc
   return how_to_copy(results, directory.path());
 }
 
-void forget(PushDirectory& run) { static_cast<void>(!run.remove()); }
+// What cannot be removed, such as what is still mounted, is left for the next run.
+void forget(PushDirectory& run) {
+  detach_images(run.path());
+  static_cast<void>(!run.remove());
+}
 
 void note_not_opened(PushDirectory& run, const Error& fault, const Say& say) {
   if (fault.code == ENOENT) return forget(run);  // it was removed

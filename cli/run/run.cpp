@@ -14,6 +14,7 @@
 #include "cli/base/verbs.hpp"
 #include "cli/process/command_process.hpp"
 #include "cli/process/worker_child.hpp"
+#include "cli/run/image_mounts.hpp"
 #include "cli/run_dirs/private_directory.hpp"
 #include "common/request/submission.hpp"
 #include "common/talk/batch_script.hpp"
@@ -162,6 +163,7 @@ class Run {
     bool was_asked = false;
     while (!process->has_ended()) {
       pushes.step(Clock::now());
+      note_images();
       const auto signal = signals_.next(pushes.patience(Clock::now()));
       if (!signal || *signal == SIGCHLD) continue;
       if (is_deadly(*signal) && std::exchange(was_asked, true)) {
@@ -171,9 +173,15 @@ class Run {
         process->signal(*signal);
       }
     }
+    images_.reset();
     if (signal_ != 0) return {};
     note_windows_lines(process->code());
     return process->code();
+  }
+
+  void note_images() {
+    if (const auto why = images_ ? images_->why_ended() : std::nullopt)
+      voice_.say("the images that were mounted can no longer be read: " + why->text());
   }
 
   int not_started(const Error& error) {
@@ -257,15 +265,32 @@ class Run {
       TRY_ASSIGN(PrivateDirectory memory,
                  PrivateDirectory::make(PrivateKind::memory, k_memory_parent));
       memory_.emplace(std::move(memory));
+      order.memory.directory = memory_->path();
     }
-    WorkerCall call{program(), order, text_, directory_.fd(), -1, -1};
-    if (memory_) {
-      std::get<StageOrder>(call.order).memory.directory = memory_->path();
-      call.memory_fd = memory_->fd();
-    }
-    auto worker = WorkerChild::start(call);
+    TRY(mount_images(order));
+    auto worker = WorkerChild::start(
+        {program(), order, text_, directory_.fd(), -1, memory_ ? memory_->fd() : -1, {}});
     if (!worker) return cannot_start_worker(worker.error());
-    return end_of(*worker, WorkerTask::stage);
+    auto status = end_of(*worker, WorkerTask::stage);
+    if (!status && signal_ == 0) note_images();
+    return status;
+  }
+
+  // The worker that stages says that there are none, and why.
+  Status mount_images(StageOrder& order) {
+    const std::size_t count = images_in(text_);
+    if (count == 0) return {};
+    auto images = ImageMounts::make(push_directory_.path(), count);
+    if (!images) {
+      order.images.refusal = images.error().text();
+      return {};
+    }
+    images_.emplace(std::move(*images));
+    order.images.mounts = images_->paths();
+    ServeOrder serving;
+    static_cast<OrderHead&>(serving) = order;
+    serving.memory = order.memory.directory;
+    return images_->serve({program(), serving, text_, directory_.fd(), -1, -1, {}});
   }
 
   // COMMAND, or somebody who cleans up, can have removed it.
@@ -296,7 +321,8 @@ class Run {
   }
 
   Result<WorkerStatus> end_of(WorkerChild& worker, WorkerTask task) {
-    if (const auto stop = watch_worker(worker, signals_, voice_)) {
+    // A worker that waits for an image waits no longer once nobody serves it.
+    if (const auto stop = watch_worker(worker, signals_, voice_, {}, [this] { images_.reset(); })) {
       signal_ = stop->signal;
       return Error{EINTR, "ended"};
     }
@@ -314,6 +340,7 @@ class Run {
   PushDirectory& push_directory_;
   PrivateDirectory& directory_;
   std::optional<PrivateDirectory> memory_;  // removed with this object, or by the next run
+  std::optional<ImageMounts> images_;       // likewise
   Signals& signals_;
   TaskVoice voice_;
   std::vector<VariableChange> environment_;  // of COMMAND

@@ -12,6 +12,7 @@
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"
+#include "fusermount.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 
@@ -112,6 +113,18 @@ TEST_CASE("what a killed run has left goes, if it has no results") {
   CHECK(fs::exists(path + "/results"));
   CHECK(cleared(scratch) ==
         "removed what an earlier `nodestage run` left when it was killed: " + path + "\n");
+  CHECK(is_empty(scratch));
+}
+
+TEST_CASE("what a killed run has mounted is detached, and then its record goes") {
+  Scratch scratch;
+  Scratch programs;
+  const std::string point =
+      path_beside(PrivateKind::record, dead_run(scratch, request_for(""))) + "/image.0";
+  fs::create_directory(point);
+  const Fusermount fusermount(programs, "");
+  cleared(scratch);
+  CHECK(fusermount.detached() == std::vector<std::string>{point});
   CHECK(is_empty(scratch));
 }
 

@@ -1,0 +1,47 @@
+# nodestage run mounts an image for its command, without root; one that is killed leaves a mount that the next run detaches.
+mkdir -p src/deep tmp
+for ((i = 0; i < 300; ++i)); do echo "$i" >"src/deep/f$i"; done
+ln -s deep/f7 src/seven
+mksquashfs src x.sqsh -noappend -quiet >/dev/null
+mounts() { grep -c "$PWD/tmp/" /proc/self/mountinfo || true; }
+run='cat $SLURM_TMPDIR/data/seven; ls $NODESTAGE_DATASET_DATA/deep | wc -l; ! touch $SLURM_TMPDIR/data/x; cp -r $SLURM_TMPDIR/data/. copy'
+says --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c "$run"
+[ "$code" = 0 ]
+has "$said" $'7\n300\n' 'Read-only file system'
+same src copy
+[ "$(mounts)" = 0 ]
+[ -z "$(ls -A tmp)" ]
+
+# Two runs beside one another: one is killed, and the other one's mount stays.
+command='echo 1 >"$0.new"; mv "$0.new" "$0"; until [ -e go ]; do sleep 0.05; done; cat $SLURM_TMPDIR/data/seven'
+nodestage run --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c "$command" killed >.killed 2>&1 &
+killed=$!
+nodestage run --tmpdir=tmp --stage-dataset=x.sqsh:data,mount,in=memory -- sh -c "$command" living >.living 2>&1 &
+living=$!
+for name in killed living; do
+    until [ -e $name ]; do kill -0 "${!name}" || { cat .$name; exit 1; }; sleep 0.05; done
+done
+[ "$(mounts)" = 2 ]
+kill -9 $killed
+wait $killed || true
+said=$(R --tmpdir=tmp -- true 2>&1)
+has "$said" 'removed what an earlier `nodestage run` left'
+[ "$(mounts)" = 1 ]
+touch go
+wait $living || { cat .living; exit 1; }
+has "$(<.living)" $'\n7'
+[ -z "$(ls -A tmp)" ]
+
+# A server that has died: the command gets errors at once, and the run says why.
+says --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c 'pkill -KILL -f -u alice nodestage-worker; ls $SLURM_TMPDIR/data/'
+[ "$code" != 0 ]
+has "$said" 'Transport endpoint is not connected' 'the images that were mounted can no longer be read'
+[ "$(mounts)" = 0 ]
+
+# A signal while the command runs, and a node without the program.
+nodestage run --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c 'touch begun; exec sleep 1000' &
+until [ -e begun ]; do kill -0 $!; sleep 0.05; done
+kill $!
+wait $! || true
+[ -z "$(ls -A tmp)" ]
+said=$(PATH=.; says --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- true || true)
