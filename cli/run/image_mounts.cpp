@@ -103,11 +103,15 @@ Status ImageMounts::serve(WorkerCall call) {
   return {};
 }
 
+// It serves the others when one of them has failed.
 std::optional<Error> ImageMounts::why_ended() {
-  if (!server_ || !server_->has_ended()) return {};
-  const auto status = end_of_worker(*server_, WorkerTask::serve);
-  server_.reset();
-  return status ? Error{0, "nodestage-worker no longer serves them"} : status.error();
+  if (!server_ || was_said_) return {};
+  const auto status = server_->status();
+  const bool has_failed = status && status->phase == WorkerPhase::failed;
+  if (!has_failed && !server_->has_ended()) return {};
+  was_said_ = true;
+  const auto end = end_of_worker(*server_, WorkerTask::serve);
+  return end ? Error{0, "nodestage-worker no longer serves it"} : end.error();
 }
 
 void ImageMounts::end() {
