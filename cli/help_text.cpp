@@ -79,9 +79,12 @@ Packs a directory's contents into one archive that every tar can read, and that
 staging extracts with all its threads. It gets its name once it is complete and
 on disk, or not at all. Sockets, FIFOs and devices are omitted.
 Usage: nodestage pack [options] DIR -o FILE
+       nodestage pack [options] --image FILE DIR|TAR
 
   -o,--output=FILE   .tar.zst: compressed by all threads, in independent frames
                      .tar: not compressed, for data that does not compress
+  --image=FILE       .sqsh: a squashfs image, which the key mount of
+                     --stage-dataset mounts; mksquashfs makes it
   --mtime=MOMENT     set this time for all entries: 2026-11-21,
                      2026-11-21T15:30:00 (UTC) or @SECONDS since 1970
   --dereference      pack what links that lead out of DIR point to

@@ -17,6 +17,7 @@
 #include "cli/cache/cache.hpp"
 #include "cli/doctor/version_text.hpp"
 #include "cli/pack/pack_directory.hpp"
+#include "cli/pack/pack_image.hpp"
 #include "cli/plan/plan.hpp"
 #include "cli/push/push.hpp"
 #include "common/build_info.hpp"
@@ -211,13 +212,20 @@ class Command {
     CLI::App* verb = add("pack", help::k_pack, [this] { return run_pack(); });
     verb->add_option("DIR", pack_.directory);
     verb->add_option("-o,--output", pack_.output);
+    verb->add_option("--image", image_);
     verb->add_option("--mtime", pack_.mtime);
     add_flag(*verb, "--force", pack_.overwrite, Overwrite::replace);
     add_flag(*verb, "--dereference", pack_.links, LinksOut::followed);
   }
 
   int run_pack() {
+    if (!image_.empty() && !pack_.output.empty())
+      return wrong_usage("--output and --image exclude each other", "Remove one of the two.");
     if (!pack_.directory.empty() && !pack_.output.empty()) return pack_directory(pack_);
+    if (!pack_.directory.empty() && !image_.empty()) {
+      pack_.output = image_;
+      return pack_image(pack_);
+    }
     const std::string missing = pack_.directory.empty() ? "DIR" : "--output";
     return wrong_usage(missing + " is required", "`nodestage pack --help` shows how it is used.");
   }
@@ -298,6 +306,7 @@ class Command {
   RunArguments run_;
   PlanArguments plan_;
   PackArguments pack_;
+  std::string image_;  // the output of `pack`, if that is an image
   StatusArguments status_;
   HeldArguments held_;
   RecoverArguments recover_;

@@ -17,6 +17,7 @@
 #include "cli/base/conversation.hpp"
 #include "cli/base/listing.hpp"
 #include "cli/pack/frame_writer.hpp"
+#include "cli/pack/pack_output.hpp"
 #include "cli/process/command_process.hpp"
 #include "cli/slurm/slurm_job.hpp"
 #include "common/os/child.hpp"
@@ -33,36 +34,6 @@
 
 namespace nodestage {
 namespace {
-
-// Where the file that is made gets its name.
-struct OutputLocation {
-  Fd directory;
-  std::string name;
-};
-
-Result<OutputLocation> open_place(const std::string& output) {
-  const std::size_t slash = output.rfind('/');
-  const std::string parent = slash == std::string::npos ? "."
-                             : slash == 0               ? "/"
-                                                        : output.substr(0, slash);
-  TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY));
-  return OutputLocation{std::move(directory), output.substr(slash + 1)};  // npos + 1 is 0
-}
-
-// The temporary names of this process.
-PendingNames pack_names() { return {".nodestage-pack-" + std::to_string(::getpid()) + "-"}; }
-
-// Syncs the file and gives it its name.
-Status put_in_place(Fd file, const PendingName& pending, const OutputLocation& place,
-                    Overwrite overwrite) {
-  if (::fsync(file.get()) != 0) return system_error("cannot write the file");
-  TRY(close_checked(std::move(file)));
-  TRY(overwrite == Overwrite::replace ? pending.commit(place.name)
-                                      : pending.commit_new(place.name));
-  if (::fsync(place.directory.get()) != 0 && errno != EINVAL)
-    return system_error("cannot write the file's directory");
-  return {};
-}
 
 constexpr std::chrono::milliseconds k_poll{100};
 
@@ -165,22 +136,6 @@ std::optional<FrameForm> form_of(const std::string& output) {
   return name->coding == Coding::plain ? std::optional(FrameForm::plain) : std::nullopt;
 }
 
-// Returns whether `inner` is `outer` or below it.
-bool lies_below(int inner, int outer) {
-  struct stat wanted {};
-  struct stat before {};
-  if (::fstat(outer, &wanted) != 0) return false;
-  Fd at(::fcntl(inner, F_DUPFD_CLOEXEC, 0));
-  for (;;) {
-    struct stat info {};
-    if (!at || ::fstat(at.get(), &info) != 0) return false;
-    if (info.st_dev == wanted.st_dev && info.st_ino == wanted.st_ino) return true;
-    if (info.st_dev == before.st_dev && info.st_ino == before.st_ino) return false;  // the root
-    before = info;
-    at = Fd(::openat(at.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  }
-}
-
 // Returns the last record that OutputReport wrote.
 ItemRecord record_of(int status_fd) {
   ItemRecord record{};
@@ -279,37 +234,19 @@ class Packing {
   std::unique_ptr<FrameWriter> writer_;
 };
 
-std::string advice(int code) {
-  switch (code) {
-    case ENOSPC:
-    case EDQUOT:
-      return "Free some space there, or write to another directory with -o.";
-    case EACCES:
-    case EPERM:
-      return "Check that you may write to the path of -o.";
-    case EEXIST:
-      return "--force replaces it.";
-    case k_foreign_entry:
-      return "Pack directories beside it, or stage the directory itself without it: exclude=NAME.";
-    case k_was_changed:
-      return "Nothing was left behind; pack it when nothing writes to it any more.";
-    default:
-      return "Nothing was left behind; try again.";
-  }
-}
-
 std::string advice_to_read(int code) {
-  if (code != EACCES && code != EPERM) return advice(code);
+  if (code != EACCES && code != EPERM) return pack_advice(code);
   return "Make it readable, or stage the directory itself without it: exclude=NAME.";
 }
 
 int make(const PackArguments& arguments, FrameForm form, std::optional<std::int64_t> mtime,
-         Fd directory, const OutputLocation& place) {
+         Fd directory, const PackOutput& place) {
   auto signals = Signals::open();
   if (!signals) return fault(signals.error().text(), "Try again.");
   const PendingName pending(place.directory.get(), pack_names());
   auto file = pending.create_file(0666);
-  if (!file) return fault(arguments.output + ": " + file.error().text(), advice(file.error().code));
+  if (!file)
+    return fault(arguments.output + ": " + file.error().text(), pack_advice(file.error().code));
   Packing packing(std::move(directory), last_part(arguments.directory), arguments.links, *signals);
   Status done = packing.run(file->get(), form, mtime);
   if (packing.signal() != 0) {
@@ -319,7 +256,8 @@ int make(const PackArguments& arguments, FrameForm form, std::optional<std::int6
   if (!done)
     return fault(arguments.output + ": " + done.error().text(), advice_to_read(done.error().code));
   done = put_in_place(std::move(*file), pending, place, arguments.overwrite);
-  if (!done) return fault(arguments.output + ": " + done.error().text(), advice(done.error().code));
+  if (!done)
+    return fault(arguments.output + ": " + done.error().text(), pack_advice(done.error().code));
   std::printf("%s: %s\n", printable(arguments.output).c_str(), packing.summary().c_str());
   return 0;
 }
@@ -331,30 +269,14 @@ int pack_directory(const PackArguments& arguments) {
   if (!form)
     return wrong_usage(arguments.output + ": the archive's name must end in .tar.zst or .tar",
                        "Write -o NAME.tar.zst, which is compressed, or -o NAME.tar.");
-  std::optional<std::int64_t> mtime;
-  if (!arguments.mtime.empty()) {
-    const auto moment = parse_moment(arguments.mtime);
-    if (!moment)
-      return wrong_usage("--mtime: " + moment.error().text(),
-                         "Write --mtime=2026-11-21, 2026-11-21T15:30:00 (UTC) or @SECONDS.");
-    mtime = *moment;
-  }
+  const auto mtime = pack_mtime(arguments);
+  if (!mtime) return report_pack(mtime.error());
   auto directory = open_at(AT_FDCWD, arguments.directory, O_RDONLY | O_DIRECTORY);
   if (!directory)
     return fault(directory.error().text(), "DIR must be a directory that you can read.");
-  auto place = open_place(arguments.output);
-  if (!place) return fault(place.error().text(), "The archive's directory must exist: mkdir -p");
-  if (lies_below(place->directory.get(), directory->get()))
-    return wrong_usage("the archive would be inside the directory that it packs",
-                       "Name a file outside of " + arguments.directory + " with -o.");
-  struct stat info {};
-  const bool is_there =
-      ::fstatat(place->directory.get(), place->name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
-  if (is_there && S_ISDIR(info.st_mode))
-    return wrong_usage(arguments.output + ": is a directory", "Name a file with -o.");
-  if (is_there && arguments.overwrite == Overwrite::refuse)
-    return fault(arguments.output + ": already exists", advice(EEXIST));
-  return make(arguments, *form, mtime, std::move(*directory), *place);
+  auto place = open_pack_output(arguments, directory->get());
+  if (!place) return report_pack(place.error());
+  return make(arguments, *form, *mtime, std::move(*directory), *place);
 }
 
 }  // namespace nodestage

@@ -38,7 +38,7 @@ class TreeTotal {
 
 struct PackArguments {
   std::string directory;
-  std::string output;  // *.tar.zst, *.tzst or *.tar
+  std::string output;  // *.tar.zst, *.tzst or *.tar; of an image (pack_image.hpp): *.sqsh
   std::string mtime;   // for all entries; empty: each keeps its own
   Overwrite overwrite = Overwrite::refuse;
   LinksOut links = LinksOut::kept;  // that lead out of the directory

@@ -97,6 +97,10 @@ struct DirectoryLook {
 // that lead out of it.
 void look_at_directory(const std::string& path, const DirectoryLook& look, PlanItem& plan);
 
+// Adds advice for what is so many small files that to mount an image of them would save their
+// staging, unless a key of the item cannot be together with mount.
+void advise_image(const DatasetItem& item, PlanItem& plan);
+
 // Adds the amounts of another item, or part of one.
 void add_amounts(const PlanItem& other, PlanItem& plan);
 

@@ -244,6 +244,10 @@ Status look_at(const DatasetItem& item, unsigned threads, PlanItem& plan) {
   return {};
 }
 
+// From so many files of so few bytes on average on, their making is what takes the time.
+constexpr std::uint64_t k_files_for_an_image = 100'000;
+constexpr std::uint64_t k_small_file = 100'000;
+
 // Returns the nearest existing ancestor of a target's path; at least "/".
 std::string nearest(std::string path) {
   struct stat info {};
@@ -329,6 +333,23 @@ void name_further(DatasetItem& item, const std::string& array, PlanItem& plan) {
 
 }  // namespace
 
+void advise_image(const DatasetItem& item, PlanItem& plan) {
+  DatasetItem mounted = item;
+  mounted.mount = true;
+  const std::uint64_t files = plan.files.value;
+  const bool is_worth_it =
+      files >= k_files_for_an_image && plan.bytes.value / files < k_small_file && !item.mount;
+  if (!is_worth_it || key_conflict(mounted)) return;
+  const ArchiveName* name = archive_name(item.source);
+  const bool is_packable = name == nullptr || name->container == Container::tar;
+  const std::string image = default_destination(item.source) + ".sqsh";
+  plan.advice.push_back(
+      "an image of so many small files is staged as one file and mounted: "
+      "nodestage pack --image " +
+      shell_word(image) + " " + (is_packable ? shell_word(item.source) : "DIR") + ", and then " +
+      shell_word("--stage-dataset=" + image + ",mount"));
+}
+
 PlanItem plan_dataset(const DatasetItem& dataset, unsigned threads, const std::string& array,
                       std::chrono::milliseconds tasks_limit) {
   DatasetItem item = dataset;
@@ -348,6 +369,7 @@ PlanItem plan_dataset(const DatasetItem& dataset, unsigned threads, const std::s
   if (plan.has_source) {
     const Status largest = look_at(item, threads, plan);
     if (looked) looked = largest;
+    if (looked) advise_image(item, plan);
   }
   if (!looked) plan.fault = looked.error().text();
   return plan;

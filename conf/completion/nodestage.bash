@@ -187,7 +187,7 @@ _nodestage() {
     local -A options=(
         [run]='--stage-dataset= --stage-venv= --stage-out= --stage-wait= --tmpdir= --help --'
         [plan]='--stage-dataset= --stage-venv= --stage-out= --array= --json --socket= --help'
-        [pack]='--output= --mtime= --dereference --force --help'
+        [pack]='--output= --image= --mtime= --dereference --force --help'
         [status]='--here --json --watch --socket= --help'
         [held]='--all-nodes --node= --socket= --help'
         [cache]='--drop --json --all-nodes --node= --socket= --help'

@@ -32,6 +32,7 @@ complete -c nodestage -n '__nodestage_verb plan status wait push held recover ca
 complete -c nodestage -n '__nodestage_verb status report' -l here -d 'Ask only this node'
 complete -c nodestage -n '__nodestage_verb status' -l watch -d 'Repeat until nothing changes'
 complete -c nodestage -n '__nodestage_verb pack' -s o -l output -r -F -d 'The archive'
+complete -c nodestage -n '__nodestage_verb pack' -l image -r -F -d 'The image'
 complete -c nodestage -n '__nodestage_verb pack' -l mtime -x -d 'One time for all entries'
 complete -c nodestage -n '__nodestage_verb pack' -l dereference -d 'Pack what links that lead out point to'
 complete -c nodestage -n '__nodestage_verb pack' -l force -d 'Replace the file'

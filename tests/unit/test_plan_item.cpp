@@ -73,6 +73,55 @@ TEST_CASE("plan: each kind of archive is told, counted and read as staging would
   CHECK(plan.of("p.tar.gz").destination == "p");
 }
 
+TEST_CASE("plan: an image is copied, and what would be better as one is told") {
+  const Plan plan;
+  plan.shell("mksquashfs tree i.sqsh -quiet -no-progress && cp i.sqsh i.bin");
+  DatasetItem image{.source = plan.scratch / "i.sqsh"};
+  image.mount = true;
+  const PlanItem mounted = plan_dataset(image, 4);
+  CHECK(mounted.fault == "");
+  CHECK(mounted.what == "squashfs image");
+  CHECK(mounted.destination == "i");
+  CHECK(mounted.bytes.value == fs::file_size(plan.scratch / "i.sqsh"));
+  CHECK(mounted.need.bytes >= mounted.bytes.value);
+  CHECK(mounted.advice.empty());
+  const PlanItem copied = plan.of("i.bin");
+  REQUIRE(copied.advice.size() == 1);
+  CHECK(has(copied.advice[0], "the key mount mounts it"));
+  image.source = plan.scratch / "data.bin";
+  CHECK(has(plan_dataset(image, 4).fault, "is not a squashfs image"));
+}
+
+TEST_CASE("plan: an image is advised for very many small files alone") {
+  struct Row {
+    DatasetItem item;
+    std::uint64_t files;
+    std::uint64_t bytes;
+    const char* advice;  // "": none
+  };
+  const DatasetItem mounted{.source = "/p/many.sqsh", .mount = true};
+  for (const Row& row :
+       {Row{{.source = "/p/many.tar.gz"},
+            100'000,
+            9'999'900'000,
+            "nodestage pack --image many.sqsh /p/many.tar.gz, and then "
+            "--stage-dataset=many.sqsh,mount"},
+        Row{{.source = "/p/dir"}, 1'000'000, 1, "--image dir.sqsh /p/dir, and then"},
+        Row{{.source = "/p/many.zip"}, 100'000, 1, "--image many.sqsh DIR, and then"},
+        Row{{.source = "/p/many.tar"}, 99'999, 1, ""},
+        Row{{.source = "/p/many.tar"}, 100'000, 10'000'000'000, ""},
+        Row{{.source = "/p/many.tar", .strip = 1}, 100'000, 1, ""},
+        Row{{.source = "/p/*.tar"}, 100'000, 1, ""}, Row{mounted, 100'000, 1, ""}}) {
+    CAPTURE(row.item.source);
+    PlanItem plan;
+    plan.files.value = row.files;
+    plan.bytes.value = row.bytes;
+    advise_image(row.item, plan);
+    REQUIRE(plan.advice.size() == (*row.advice == '\0' ? 0 : 1));
+    if (!plan.advice.empty()) CHECK(has(plan.advice[0], row.advice));
+  }
+}
+
 TEST_CASE("plan: a compressed file that would be decompressed has its content's size") {
   const Plan plan;
   plan.shell("gzip -k data.bin; bzip2 -k data.bin; cp data.bin.gz b.bin.gz");

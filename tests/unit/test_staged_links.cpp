@@ -241,6 +241,22 @@ TEST_CASE("of held results, what was staged and is unchanged goes, and nothing e
   }
 }
 
+TEST_CASE("of held results, an image that was mounted goes, and no output is made of it") {
+  StageOutJob job;
+  DatasetItem item{"/p/%j.sqsh"};
+  item.mount = true;
+  job.request.datasets.push_back(item);
+  job.order.job = 7;
+  write_file(job.directory / kept_place("7"), "image");
+  fs::create_symlink(job.directory / kept_place("7"), job.directory / image_link(0));
+  fs::create_symlink("/elsewhere/.nodestage-images/7.0/0", job.directory / "7");
+  end_staging(job);
+  write_file(job.directory / "log", "1");
+  job.deliver("{*,.*}", "o");
+  CHECK(names_in(job.target / "o") == Names{"log"});
+  CHECK(drop_staged_in(job) == Names{".nodestage-image.0", "7", "log"});
+}
+
 TEST_CASE("a path lies in any of many when one of them is it or above it") {
   const std::set<std::string> tops = {"a", "b/c", "bc"};
   for (const char* path : {"a", "a/x", "b/c", "b/c/x/y", "bc"}) CHECK(lies_in_any(path, tops));

@@ -100,6 +100,7 @@ StagedData::StagedData(const StageRequest& request, const DeliveryOrder& order, 
     const bool is_early = item.async || request.wait == StageWait::none;
     add(item, until(i), is_early);
     if (item.destination.empty()) add(with_values(item, order), until(i), is_early);
+    if (item.mount) add_image(destination_of(with_values(item, order)), until(i), is_early);
   }
   if (request.venv) {
     const std::string venv = normal(request.venv->destination);
@@ -120,6 +121,12 @@ StagedData::StagedData(const StageRequest& request, const DeliveryOrder& order, 
   std::stable_sort(places_.begin(), places_.end(), [](const Place& one, const Place& other) {
     return one.doubt() < other.doubt();
   });
+}
+
+// Besides the link at its destination: the image, and the link to it.
+void StagedData::add_image(const std::string& destination, std::uint64_t until, bool is_early) {
+  places_.push_back({kept_place(normal(destination)), false, until, true, is_early});
+  places_.push_back({image_link(images_++), false, until, true, is_early});
 }
 
 void StagedData::add(const DatasetItem& item, std::uint64_t until, bool is_early) {

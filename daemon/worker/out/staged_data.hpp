@@ -78,6 +78,7 @@ class StagedData {
     [[nodiscard]] int doubt() const { return is_any() ? 2 : (is_glob ? 1 : 0); }
   };
   void add(const DatasetItem& item, std::uint64_t until, bool is_early);
+  void add_image(const std::string& destination, std::uint64_t until, bool is_early);
   void add_names(const std::string& source, const DatasetItem& item, const Place& place);
   [[nodiscard]] const Place* place_of(const std::string& path) const;
   [[nodiscard]] bool is_named(const std::vector<std::string>& globs, const std::string& path) const;
@@ -91,6 +92,7 @@ class StagedData {
   const int job_fd_;
   const std::string directory_;
   std::vector<Place> places_;
+  std::size_t images_ = 0;  // of the request so far
   std::optional<PlacedNames> placed_;  // else the matches of a glob are known by it alone
 };
 
