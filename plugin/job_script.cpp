@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "common/wire/daemon_client.hpp"
+#include "common/wire/worker_order.hpp"
 #include "plugin/hooks.hpp"
 #include "plugin/left_behind.hpp"
 #include "plugin/marker.hpp"
@@ -171,9 +173,10 @@ class UserMounts {
     if (row_.root.empty()) return;
     const LeftMounts left = detach_left_mounts(row_.root, chosen);
     for (const std::string& path : left.detached)
-      slurm_info(
-          "nodestage: job %u: detached %s/%s, which programs of a job had left mounted (FUSE)",
-          job_, row_.root.c_str(), printable(path).c_str());
+      if (!path.starts_with(k_image_area))
+        slurm_info(
+            "nodestage: job %u: detached %s/%s, which programs of a job had left mounted (FUSE)",
+            job_, row_.root.c_str(), printable(path).c_str());
     for (const std::string& what : left.kept)
       log_fault(job_, "left mounted, and cannot be detached: " + row_.root + "/" + what);
   }
@@ -181,6 +184,30 @@ class UserMounts {
   std::uint32_t job_;
   PlaceRow row_;
 };
+
+// Mounts the images of a job that has begun, and hands them to the daemon, which answers for them.
+// A fault is the daemon's to tell: the items fail with it.
+void mount_images(const PluginSettings& settings, const Begin& begin) {
+  const std::size_t count = std::min(images_in(begin.request), k_max_images);
+  if (count == 0) return;
+  const Deadline limit = Clock::now() + k_place_wait;
+  const auto placed =
+      ask_daemon(settings.socket, PlaceQuery{begin.job, begin.restart}, limit, limit);
+  const auto* row = placed ? std::get_if<PlaceRow>(&placed.value()) : nullptr;
+  if (row == nullptr)
+    return log_fault(begin.job, "its images are not mounted: nodestaged does not say where");
+  const auto mounts = mount_images(row->root + "/" + image_mounts_name(begin.job, begin.restart),
+                                   count, ImageOwner{begin.uid, begin.gid});
+  ImagesMounted message{begin.job, begin.restart, mounts ? "" : mounts.error().what};
+  std::vector<int> descriptors;
+  if (mounts)
+    std::transform(mounts->begin(), mounts->end(), std::back_inserter(descriptors),
+                   [](const Fd& fd) { return fd.get(); });
+  const Deadline answer = Clock::now() + k_place_wait;
+  const auto reply = ask_daemon(settings.socket, message, answer, answer, descriptors);
+  if (!mounts) log_fault(begin.job, "its images are not mounted: " + message.fault);
+  if (!reply) log_fault(begin.job, "nodestaged does not serve its images: " + reply.error().what);
+}
 
 // What the tasks of the job could not tell the daemon when it was away. The answer to a wait may
 // not come, and is not needed.
@@ -238,6 +265,7 @@ int job_prolog(const PluginSettings& settings) {
     const UserMounts mounts(settings, {begin.job, begin.restart}, Clock::now() + k_place_wait);
     mounts.detach_over_job_directories();
     mounts.detach_where_unwanted();
+    mount_images(settings, begin);
     return 0;
   }
   log_fault(begin.job, begun.error().what);

@@ -119,6 +119,41 @@ LeftMounts detach_left_mounts(const std::string& directory,
 
 namespace {
 
+// What the kernel asks for at once: a mebibyte, where it can.
+constexpr const char* k_fuse_options = "rootmode=40500,max_read=1048576";
+
+// The directory is root's, and so is what it lies in.
+Result<Fd> mount_image(int directory_fd, const std::string& name, const ImageOwner& owner) {
+  TRY_ASSIGN(const Fd point, open_beneath(directory_fd, name, O_PATH | O_DIRECTORY, 0,
+                                          RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV));
+  struct stat info {};
+  if (::fstat(point.get(), &info) != 0) return system_error(name);
+  if (info.st_uid != 0) return Error{EPERM, name + ": is not root's"};
+  TRY_ASSIGN(Fd fuse, open_at(AT_FDCWD, "/dev/fuse", O_RDWR));
+  const std::string options = "fd=" + std::to_string(fuse.get()) +
+                              ",user_id=" + std::to_string(owner.uid) +
+                              ",group_id=" + std::to_string(owner.gid) + "," + k_fuse_options;
+  const std::string target = "/proc/self/fd/" + std::to_string(point.get());
+  if (::mount("nodestage", target.c_str(), "fuse.nodestage", MS_RDONLY | MS_NOSUID | MS_NODEV,
+              options.c_str()) != 0)
+    return system_error("mount");
+  return fuse;
+}
+
+}  // namespace
+
+Result<std::vector<Fd>> mount_images(const std::string& directory, std::size_t count,
+                                     const ImageOwner& owner) {
+  TRY_ASSIGN(const Fd opened, open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY | O_NOFOLLOW));
+  std::vector<Fd> fuse;
+  for (std::size_t i = 0; i < count; ++i) {
+    TRY_ASSIGN(fuse.emplace_back(), mount_image(opened.get(), std::to_string(i), owner));
+  }
+  return fuse;
+}
+
+namespace {
+
 // A killed process has its descriptors for a moment.
 constexpr int k_looks = 20;
 constexpr int k_looks_at_hidden = 4;

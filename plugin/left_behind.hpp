@@ -1,4 +1,5 @@
-// Detaches mounts that a job's programs have left. An ordinary user can mount with FUSE
+// Mounts of jobs: mounts their images (common/wire/worker_order.hpp), and detaches these and what a
+// job's programs have left. An ordinary user can mount with FUSE
 // (squashfuse, sshfs, …). The program that serves such a mount is killed with its job and the mount
 // stays, so that nothing in it can be read, and the directory below it can be neither moved nor
 // removed. That is so for the name space of mounts in which the daemon and its workers are, the
@@ -14,6 +15,9 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "common/os/file.hpp"
+#include "common/result.hpp"
 
 namespace nodestage {
 
@@ -39,6 +43,16 @@ struct LeftMounts {
 // `chosen` gets each path below the directory.
 LeftMounts detach_left_mounts(const std::string& directory,
                               const std::function<bool(std::string_view)>& chosen);
+
+// Mounts the images of a job for its user, and for nobody else: read-only, on the directories of
+// root's that the daemon has made below `directory`. Returns a descriptor of /dev/fuse for each:
+// who has it answers for what is mounted, and when all copies are closed, the kernel ends that.
+struct ImageOwner {
+  std::uint32_t uid;
+  std::uint32_t gid;
+};
+Result<std::vector<Fd>> mount_images(const std::string& directory, std::size_t count,
+                                     const ImageOwner& owner);
 
 // Kills processes of a user that have something open in a tree of results that is kept on the node:
 // they could fill it after it was measured. Slurm has killed what it knows of the job, but a

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "common/os/passed_descriptors.hpp"
+
 namespace nodestage {
 namespace {
 
@@ -70,10 +72,12 @@ Result<DaemonConnection> DaemonConnection::open(const std::string& path) {
   return DaemonConnection(std::move(fd));
 }
 
-Status DaemonConnection::send(const Message& message, Deadline deadline) {
-  const std::string packet = encode_message(message);
+Status DaemonConnection::send(const Message& message, Deadline deadline,
+                              const std::vector<int>& descriptors) {
+  std::string packet = encode_message(message);
+  const iovec part{packet.data(), packet.size()};
   for (;;) {
-    const ssize_t sent = ::send(socket_.get(), packet.data(), packet.size(), MSG_NOSIGNAL);
+    const ssize_t sent = send_packet(socket_.get(), {&part, 1}, descriptors);
     if (sent >= 0) return {};
     if (would_block()) {
       TRY(wait_for(socket_.get(), POLLOUT, deadline));
@@ -121,11 +125,11 @@ Result<DaemonConnection> reach_daemon(const std::string& path, Deadline deadline
 }
 
 Result<Message> ask_daemon(const std::string& path, const Message& request, Deadline reach,
-                           Deadline answer) {
+                           Deadline answer, const std::vector<int>& descriptors) {
   const auto patience = reach - Clock::now();
   for (;;) {
     TRY_ASSIGN(DaemonConnection connection, reach_daemon(path, reach));
-    const Status sent = connection.send(request, answer);
+    const Status sent = connection.send(request, answer, descriptors);
     auto reply = sent ? connection.receive(answer) : Result<Message>(sent.error());
     if (reply || !is_daemon_away(reply.error()) || Clock::now() >= answer) return reply;
     // The daemon went away after it had answered, perhaps to restart: start the same wait again.

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/result.hpp"
@@ -27,7 +28,8 @@ class DaemonConnection {
   // root_socket(path) first, then `path`, since an older daemon has no root socket.
   static Result<DaemonConnection> open(const std::string& path);
 
-  Status send(const Message& message, Deadline deadline);
+  // With copies of these descriptors, which only root's socket takes.
+  Status send(const Message& message, Deadline deadline, const std::vector<int>& descriptors = {});
 
   // Faults: ETIMEDOUT; ECONNRESET: the daemon closed the connection; EPROTO: not a message.
   Result<Message> receive(Deadline deadline);
@@ -46,6 +48,6 @@ Result<DaemonConnection> reach_daemon(const std::string& path, Deadline deadline
 // again: such requests (begin, end, exited) can be repeated. `reach` bounds each absence of the
 // daemon.
 Result<Message> ask_daemon(const std::string& path, const Message& request, Deadline reach,
-                           Deadline answer);
+                           Deadline answer, const std::vector<int>& descriptors = {});
 
 }  // namespace nodestage

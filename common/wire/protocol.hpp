@@ -162,6 +162,14 @@ struct PlaceQuery {
   std::uint32_t restart = k_no_number;  // k_no_number: Slurm did not say which run it is
 };
 
+// Reports that the images of a job that has begun are mounted, or why not. The packet carries a
+// descriptor of /dev/fuse for each, in the order of their mounts; with a fault, none.
+struct ImagesMounted {
+  std::uint32_t job = 0;
+  std::uint32_t restart = 0;
+  std::string fault;  // empty: they are mounted
+};
+
 struct Accepted {};
 
 enum class RefusalReason : std::uint8_t {
@@ -371,6 +379,7 @@ inline constexpr std::tuple k_message_kinds{
     Request<CacheDrop>  {11, Sender::anyone,       Answered::at_once},  // cache_row*, accepted
     Request<Push>       {12, Sender::root_or_user, Answered::at_once},  // accepted | progress*, ready | failed | refused
     Request<PlaceQuery> {13, Sender::root,         Answered::at_once},  // place_row | refused
+    Request<ImagesMounted>    {14, Sender::root,         Answered::durable},  // accepted | refused
     Answer<Accepted>    {16, MessageRole::last},
     Answer<Refused>     {17, MessageRole::last},
     Answer<Progress>    {18, MessageRole::part},

@@ -112,6 +112,13 @@ struct ImageRules {
   bool operator==(const ImageRules&) const = default;
 };
 
+// Returns the name below the root of the job directories of what holds the mounts of a run: 0, 1,
+// …, directories of root's.
+inline constexpr std::string_view k_image_area = ".nodestage-images/";
+inline std::string image_mounts_name(std::uint32_t job, std::uint32_t restart) {
+  return std::string(k_image_area) + std::to_string(job) + "." + std::to_string(restart);
+}
+
 // Returns the name in the job directory of a link to the image that is mounted at
 // ImageRules::mounts[index].
 inline std::string image_link(std::size_t index) {

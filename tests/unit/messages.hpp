@@ -50,7 +50,8 @@ inline std::vector<Message> one_of_each() {
                    15, 16, 17},
           Push{1, 250, 0, {"results", "a b"}},
           PlaceQuery{1, 2},
-          PlaceRow{"/r", {"d"}, "h", {"t", "c"}, {"12"}}};
+          PlaceRow{"/r", {"d"}, "h", {"t", "c"}, {"12"}},
+          ImagesMounted{1, 2, "x"}};
 }
 
 }  // namespace nodestage

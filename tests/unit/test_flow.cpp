@@ -22,7 +22,7 @@ struct Case {
 
 std::vector<Case> cases(Fact last) {
   std::vector<Case> all;
-  for (unsigned bits = 0; bits < 2048; ++bits) {
+  for (unsigned bits = 0; bits < 4096; ++bits) {
     for (const Tree tree : {Tree::there, Tree::untouched, Tree::taken_away}) {
       Case one;
       one.record.ended = (bits & 1) != 0;
@@ -36,6 +36,7 @@ std::vector<Case> cases(Fact last) {
       one.facts.is_undecided = (bits & 256) != 0;
       one.facts.is_in_memory = (bits & 512) != 0;
       one.facts.lacks_names = (bits & 1024) != 0;
+      one.facts.lacks_mounts = (bits & 2048) != 0;
       if ((bits & 128) != 0) one.record.begin.request = "{}";
       one.facts.tree = tree;
       all.push_back(one);
@@ -77,7 +78,7 @@ TEST_CASE("each fact has its steps") {
       {Fact::begun, {wait, make_directory}},
       {Fact::directory_made, {wait, await_directory, let_run, enqueue}},
       {Fact::unstaged, {wait, let_run, enqueue}},
-      {Fact::queued, {wait, await_names, identify, await_step, await_turn}},
+      {Fact::queued, {wait, await_mounts, await_names, identify, await_step, await_turn}},
       {Fact::named, {wait, identify, await_step, await_turn}},
       {Fact::unsettled, {wait, await_settled}},
       {Fact::settled, {wait, identify}},
@@ -147,7 +148,9 @@ TEST_CASE("a job that has ended does not start, and one that has not is not stop
 
 TEST_CASE("what comes first when a job is queued") {
   Facts facts;
-  facts.may_share = facts.is_in_memory = facts.is_undecided = true;
+  facts.lacks_mounts = facts.may_share = facts.is_in_memory = facts.is_undecided = true;
+  CHECK(step_after(Fact::queued, false, facts) == Step::await_mounts);
+  facts.lacks_mounts = false;
   CHECK(step_after(Fact::queued, false, facts) == Step::identify);
   CHECK(step_after(Fact::to_keep, false, facts) == Step::await_turn);
   CHECK(step_after(Fact::turn, false, facts) == Step::keep);

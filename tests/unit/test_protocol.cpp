@@ -52,7 +52,8 @@ TEST_CASE("every kind has golden bytes of version 1") {
       "010c01000000fa000000000200000007000000726573756c747303000000612062",
       "010d0100000002000000",
       "011c020000002f7201000000010000006401000000680200000001000000740100000063010000000200"
-      "00003132"};
+      "00003132",
+      "010e01000000020000000100000078"};
   // clang-format on
   const auto messages = one_of_each();
   std::set<std::size_t> kinds;
@@ -181,6 +182,7 @@ TEST_CASE("an order for each task is blank, and is for that task") {
 TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each task needs") {
   const auto earlier = nlohmann::json::parse(
       R"({"for_readers":true,"hands_over":true,"only_items":[3],"array_job":4294967295,"array_known":true,"array_task":3,)"
+      R"("image_mounts":["/i/0"],"image_refusal":"n","images":2,"memory":"/m/7.0",)"
       R"("cache":"/c","cache_min_age_s":61,"cache_never":["/n"],)"
       R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
       R"("extract_escaping":1,"extract_max_entries":1000000001,"extract_max_ratio":50001,)"
@@ -212,7 +214,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       "refuse_user";
   const std::string stage =
       " leave_free_bytes start_delay_ms on_failure refuse_outputs refuse_venv shared is_again "
-      "memory_directory memory_refusal memory_share memory_most";
+      "memory_directory memory_refusal memory_share memory_most image_mounts image_refusal";
   const std::string notice = names + " stdout_path work_dir";
   const std::vector<std::string> fields = {identify + stage + relay,
                                            delivery,
@@ -227,7 +229,8 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
                                            relay,
                                            notice + " lines_to output_job",
                                            identify,
-                                           identify + stage + relay};
+                                           identify + stage + relay,
+                                           " sandbox images cache memory"};
   for (std::size_t task = 0; task < fields.size(); ++task) {
     CAPTURE(task);
     auto whole = earlier;
@@ -278,8 +281,8 @@ TEST_CASE("a number that its field cannot hold makes a worker's order unreadable
   for (const char* number : {"4294967296", "-1", "1.5", "1e40", "11111111111111111111111", "true"})
     CHECK_FALSE_MESSAGE(decode_order(with("job", number)), number);
   CHECK_FALSE(decode_order(with("task", "1e40")));
-  CHECK(decode_order(with("task", "13")));
-  for (const char* number : {"14", "-1", "4294967296"})
+  CHECK(decode_order(with("task", "14")));
+  for (const char* number : {"15", "-1", "4294967296"})
     CHECK_FALSE(decode_order(with("task", number)));
   CHECK_FALSE(decode_order(with("extract_special", "2")));
   CHECK_FALSE(decode_order(with("leave_free_bytes", "-1")));

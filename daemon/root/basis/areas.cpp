@@ -17,6 +17,7 @@
 #include "common/os/file.hpp"
 #include "common/os/permissions.hpp"
 #include "common/text/parsing.hpp"
+#include "common/wire/worker_order.hpp"
 
 namespace nodestage {
 namespace {
@@ -102,6 +103,21 @@ std::optional<TrashEntry> parse_trash_name(const std::string& name) {
   return TrashEntry{name, *uid, *gid};
 }
 
+// The jobs that have a directory there.
+std::vector<JobKey> keys_in(const Fd& area) {
+  std::vector<JobKey> jobs;
+  if (!area) return jobs;
+  auto directory = DirectoryStream::at(area.get());
+  while (const auto name = directory.next()) {
+    std::string_view rest = *name;
+    const auto job = take_number<std::uint32_t>(rest);
+    if (!job || !rest.starts_with('.')) continue;
+    const auto restart = parse_number<std::uint32_t>(rest.substr(1));
+    if (restart) jobs.push_back({*job, *restart});
+  }
+  return jobs;
+}
+
 }  // namespace
 
 std::string to_text(const JobKey& key) {
@@ -125,6 +141,11 @@ Result<Areas> Areas::open(const std::string& root, std::uint32_t owner) {
     areas.cache_ = std::move(*cache);
   else
     areas.cache_fault_ = root + "/" + cache.error().what;
+  auto images = make_passage(areas.root_fd_.get(), ".nodestage-images", owner);
+  if (images)
+    areas.images_ = std::move(*images);
+  else
+    areas.images_fault_ = root + "/" + images.error().what;
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);  // trash names must differ from those of an earlier daemon
   areas.next_trash_ = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
@@ -393,19 +414,34 @@ Status Areas::move_memory_to_trash(const JobKey& key) {
   return trash(memory_.get(), name, {"", info.st_uid, info.st_gid, Medium::memory});
 }
 
-std::vector<JobKey> Areas::jobs_in_memory() const {
-  std::vector<JobKey> jobs;
-  if (!memory_) return jobs;
-  auto directory = DirectoryStream::at(memory_.get());
-  while (const auto name = directory.next()) {
-    std::string_view rest = *name;
-    const auto job = take_number<std::uint32_t>(rest);
-    if (!job || !rest.starts_with('.')) continue;
-    const auto restart = parse_number<std::uint32_t>(rest.substr(1));
-    if (restart) jobs.push_back({*job, *restart});
+std::vector<JobKey> Areas::jobs_in_memory() const { return keys_in(memory_); }
+
+Status Areas::make_image_mounts(const JobKey& key, std::size_t count) const {
+  if (!images_) return Error{EPERM, images_fault_};
+  TRY_ASSIGN(const Fd mounts, make_passage(images_.get(), to_text(key), owner_));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = std::to_string(i);
+    if (::mkdirat(mounts.get(), name.c_str(), 0711) != 0 && errno != EEXIST)
+      return system_error(image_mount(key, i));
   }
-  return jobs;
+  return {};
 }
+
+std::string Areas::image_mount(const JobKey& key, std::size_t index) const {
+  return path_of(image_mounts_name(key.job, key.restart)) + "/" + std::to_string(index);
+}
+
+// What is mounted there is neither asked nor entered: its directory cannot be removed.
+bool Areas::remove_image_mounts(const JobKey& key) const {
+  const std::string name = to_text(key);
+  const auto mounts = open_at(images_.get(), name, k_directory);
+  if (!mounts) return mounts.error().code == ENOENT || !images_;
+  for (std::size_t i = 0; i < k_max_images; ++i)
+    ::unlinkat(mounts->get(), std::to_string(i).c_str(), AT_REMOVEDIR);
+  return ::unlinkat(images_.get(), name.c_str(), AT_REMOVEDIR) == 0;
+}
+
+std::vector<JobKey> Areas::jobs_with_images() const { return keys_in(images_); }
 
 std::string Areas::held_name(const JobKey& key) { return hold_name() + "/" + to_text(key); }
 

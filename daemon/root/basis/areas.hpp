@@ -9,6 +9,8 @@
 //     trash/<uid>.<gid>.<n>           trees that wait for removal
 //     hold/<job>.<restart>/           trees whose stage-out failed or continues in the background
 //   ROOT/.nodestage-cache/       0711, root's: shared items (common/wire/worker_order.hpp)
+//   ROOT/.nodestage-images/      0711, root's
+//     <job>.<restart>/<n>             on which the hooks mount the job's images; empty, root's
 //
 // All of it is on one file system, so that every move is one rename. What jobs have in memory is on
 // another one, memory.path:
@@ -81,6 +83,15 @@ class Areas {
   Status move_memory_to_trash(const JobKey& key);
   // The jobs that have one.
   [[nodiscard]] std::vector<JobKey> jobs_in_memory() const;
+
+  // Makes the directories on which the hooks mount a job's images (image_mounts_name()). They can
+  // be there.
+  Status make_image_mounts(const JobKey& key, std::size_t count) const;
+  [[nodiscard]] std::string image_mount(const JobKey& key, std::size_t index) const;
+  // Removes them. Returns false while something is mounted there.
+  bool remove_image_mounts(const JobKey& key) const;
+  // The jobs that have some.
+  [[nodiscard]] std::vector<JobKey> jobs_with_images() const;
 
   // Makes the job directory `name`. An existing directory of `uid` is used as it is (a restarted
   // daemon, a site's Prolog). One that a daemon may have left unfinished when it died is made
@@ -172,6 +183,8 @@ class Areas {
   Fd trash_;
   Fd hold_;
   Fd cache_;
+  Fd images_;
+  std::string images_fault_;
   std::string cache_fault_;
   std::uint64_t next_trash_ = 0;
   std::vector<TrashEntry> new_trash_;

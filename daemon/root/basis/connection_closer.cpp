@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/os/child.hpp"
+#include "common/os/passed_descriptors.hpp"
 #include "common/wire/protocol.hpp"
 #include "daemon/root/basis/log.hpp"
 
@@ -87,9 +88,17 @@ void accept_packets(int connection) {
   static_cast<void>(::setsockopt(connection, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes));
 }
 
-Packet take_packet(int connection) {
+Packet take_packet(int connection, Descriptors descriptors) {
   static std::string buffer(k_max_message_bytes + 1, '\0');  // one thread, one buffer
-  const Packet packet = look_at_packet(connection, buffer);
+  Packet packet = look_at_packet(connection, buffer);
+  if (packet.kind == Packet::Kind::with_descriptors && descriptors == Descriptors::taken) {
+    ReceivedPacket received = receive_packet(connection, buffer, MSG_DONTWAIT);
+    if (received.bytes <= 0 || received.is_cut) return {Packet::Kind::end, {}};
+    packet.kind = Packet::Kind::plain;
+    packet.bytes = std::string_view(buffer).substr(0, static_cast<std::size_t>(received.bytes));
+    packet.descriptors = std::move(received.descriptors);
+    return packet;
+  }
   char byte = 0;
   if (packet.kind == Packet::Kind::plain)
     static_cast<void>(::recv(connection, &byte, sizeof byte, MSG_DONTWAIT));

@@ -25,6 +25,8 @@
 
 namespace nodestage {
 
+// Root's hooks send descriptors of /dev/fuse with one request, on root's own socket.
+
 // From now on, to send a descriptor to this socket fails, or to what is accepted from it, where the
 // kernel can see to that.
 void refuse_descriptors(int socket);
@@ -37,14 +39,17 @@ struct Packet {
     with_descriptors,  // it stays in the socket
   };
   Kind kind = Kind::none;
-  std::string_view bytes;  // of a plain one; valid until the next call
+  std::string_view bytes;            // of a plain one; valid until the next call
+  std::vector<Fd> descriptors = {};  // only of a caller from whom they are taken
 };
+
+enum class Descriptors { refused, taken };
 
 // Prepares a connection for take_packet().
 void accept_packets(int connection);
 // Takes the next packet out of the connection, at most k_max_message_bytes + 1 bytes of it. Never
 // blocks.
-Packet take_packet(int connection);
+Packet take_packet(int connection, Descriptors descriptors = Descriptors::refused);
 
 class ConnectionCloser {
  public:

@@ -66,10 +66,12 @@ struct JobRecord {
   ProcessMark pusher;                // of the worker with the task `push`; pid 0: none
   ProcessMark relayer;               // of the worker with the task `relay`; pid 0: none
   ProcessMark server;                // of the worker with the task `serve`; pid 0: none
-  std::vector<ReportPush> pushes;    // the latest k_max_report_pushes
-  std::uint32_t pushes_in_all = 0;   // that have ended
-  bool push_has_failed = false;      // as its user knows it
-  std::vector<SharedItem> shared;    // what it does with its shared items; keeps them in the cache
+  bool images_known = false;  // whether its images are mounted; image_fault: why they are not, or
+  std::string image_fault;    // how the process that serves them has ended
+  std::vector<ReportPush> pushes;   // the latest k_max_report_pushes
+  std::uint32_t pushes_in_all = 0;  // that have ended
+  bool push_has_failed = false;     // as its user knows it
+  std::vector<SharedItem> shared;   // what it does with its shared items; keeps them in the cache
   // Of a job with several nodes:
   Verdict verdict = Verdict::open;
   std::string verdict_text;

@@ -14,6 +14,8 @@ bool holds(Condition when, const JobRecord& record, const Facts& facts) {
       return !record.directory_is_ours;
     case Condition::wants_nothing:
       return record.begin.request.empty();
+    case Condition::unmounted:
+      return facts.lacks_mounts;
     case Condition::unnamed:
       return facts.lacks_names;
     case Condition::shares:

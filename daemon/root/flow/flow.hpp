@@ -61,6 +61,7 @@ enum class Step {
   make_directory,
   await_directory,  // the site makes it
   enqueue,
+  await_mounts,   // wait for the prolog's hook, which mounts its images
   await_names,    // wait for what a step reports, on which its sources depend
   identify,       // find out what it does with its shared items
   await_settled,  // let a source that was just changed stay as it is for a while
@@ -110,6 +111,7 @@ struct Facts {
   bool is_late = false;        // the epilog waits no longer, and the site unmounts the directory
   bool lacks_outcome = false;  // another node knows how the job ended
   // Looked up while the job starts:
+  bool lacks_mounts = false;  // it is not known whether its images are mounted
   bool lacks_names = false;   // its sources may depend on what no step has reported yet
   bool may_share = false;     // it may have shared items
   bool is_undecided = false;  // what it does with them
@@ -121,6 +123,7 @@ enum class Condition {
   always,
   site_makes_it,  // the job's directory
   wants_nothing,  // but the directory
+  unmounted,      // Facts::lacks_mounts
   unnamed,        // Facts::lacks_names, and so on
   shares,
   undecided,
@@ -149,6 +152,7 @@ inline constexpr FlowRow k_flow[] = {
     {Fact::directory_made,   Condition::always,         Step::enqueue},
     {Fact::unstaged,         Condition::wants_nothing,  Step::let_run},
     {Fact::unstaged,         Condition::always,         Step::enqueue},
+    {Fact::queued,           Condition::unmounted,      Step::await_mounts},
     {Fact::queued,           Condition::unnamed,        Step::await_names},
     {Fact::queued,           Condition::shares,         Step::identify},
     {Fact::queued,           Condition::in_memory,      Step::await_step},

@@ -16,6 +16,7 @@ struct Caller {
   Jobs& jobs;
   std::uint32_t uid;
   const Reply& reply;
+  std::vector<Fd>& descriptors;
 };
 
 // ---- what answers each kind
@@ -94,6 +95,11 @@ Ticket handle(const Caller& caller, const PlaceQuery& m) {
   return 0;
 }
 
+Ticket handle(const Caller& caller, const ImagesMounted& m) {
+  caller.reply(caller.jobs.mounted(m, std::move(caller.descriptors)));
+  return 0;
+}
+
 // Of the job, or of the held run, that a message names.
 template <typename T>
 std::optional<std::uint32_t> owner_of(const Jobs& jobs, const T& message) {
@@ -135,7 +141,8 @@ Reply reply_of(const Caller& caller, Answered answered) {
 template <typename T>
 Ticket dispatch(const Caller& caller, const Request<T>& row, const T& message) {
   if (may(caller, message, row.sender))
-    return handle({caller.jobs, caller.uid, reply_of(caller, row.answered)}, message);
+    return handle({caller.jobs, caller.uid, reply_of(caller, row.answered), caller.descriptors},
+                  message);
   return refuse(caller, RefusalReason::not_permitted, "this user may not send this request");
 }
 
@@ -152,9 +159,9 @@ constexpr const auto& row_of(const std::tuple<Rows<Kinds>...>& rows) {
 
 }  // namespace
 
-Ticket handle_request(Jobs& jobs, std::uint32_t uid, std::string_view packet, const Reply& reply) {
-  const Caller caller{jobs, uid, reply};
-  const auto message = decode_message(packet);
+Ticket handle_request(Jobs& jobs, std::uint32_t uid, RequestPacket packet, const Reply& reply) {
+  const Caller caller{jobs, uid, reply, packet.descriptors};
+  const auto message = decode_message(packet.bytes);
   if (!message) return refuse(caller, RefusalReason::malformed, message.error().what);
   return std::visit(
       [&caller](const auto& m) {

@@ -21,6 +21,7 @@ constexpr std::size_t k_most_unsent_of_users = std::size_t{64} << 20;
 constexpr std::size_t k_most_unsent_of_root = std::size_t{64} << 20;
 // The time for users' requests between two looks at everything else.
 constexpr std::chrono::milliseconds k_users_share{5};
+constexpr std::uint32_t k_roots_mode = 0600;
 constexpr int k_backlog = 1024;
 constexpr int k_most_accepted = 256;
 constexpr std::chrono::seconds k_full_pause{1};
@@ -60,7 +61,7 @@ Server::~Server() {
 
 Status Server::listen(const std::string& path) {
   TRY(listen_at(path, 0666));
-  return listen_at(root_socket(path), 0600);
+  return listen_at(root_socket(path), k_roots_mode);
 }
 
 // Callers find the socket only when it has its mode and somebody listens: a job that came between
@@ -76,7 +77,7 @@ Status Server::listen_at(const std::string& path, std::uint32_t mode) {
                           sizeof made_address) != 0) {
     return system_error(path);
   }
-  refuse_descriptors(listener.get());
+  if (mode != k_roots_mode) refuse_descriptors(listener.get());
   if (::chmod(made.c_str(), mode) != 0 || ::listen(listener.get(), k_backlog) != 0 ||
       ::rename(made.c_str(), path.c_str()) != 0) {
     return system_error(path);
@@ -196,7 +197,8 @@ void Server::serve_users() {
 
 void Server::answer(std::uint64_t id) {
   Connection& connection = connections_.at(id);
-  const Packet packet = take_packet(connection.fd.get());
+  const auto descriptors = connection.uid == 0 ? Descriptors::taken : Descriptors::refused;
+  Packet packet = take_packet(connection.fd.get(), descriptors);
   if (packet.kind == Packet::Kind::none) return;
   if (packet.kind == Packet::Kind::with_descriptors)
     log_refusal("uid=" + std::to_string(connection.uid), "descriptors with a request");
@@ -204,8 +206,9 @@ void Server::answer(std::uint64_t id) {
   if (!is_request || connection.asked) return close(id);
   connection.asked = true;
   loop_.cancel(*connection.deadline);
-  const Ticket ticket = handle_request(jobs_, connection.uid, packet.bytes,
-                                       [this, id](const Message& message) { send(id, message); });
+  const Ticket ticket =
+      handle_request(jobs_, connection.uid, {packet.bytes, std::move(packet.descriptors)},
+                     [this, id](const Message& message) { send(id, message); });
   connection.ticket = ticket;
 }
 

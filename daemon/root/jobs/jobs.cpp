@@ -147,6 +147,7 @@ Message Jobs::add(JobRecord new_record) {
   if (record.directory_was_there && record.directory_is_ours)
     log::info(about(record), "{} was there: another program of the site has made it",
               deps_.areas.path_of(record.directory));
+  images_.prepare(record);
   talk_.join(record);
   done(key, Fact::directory_made);
   return Accepted{};
@@ -170,6 +171,15 @@ Message Jobs::exited(const Exited& exited) {
   return Accepted{};
 }
 
+Message Jobs::mounted(const ImagesMounted& mounted, const std::vector<Fd>& descriptors) {
+  JobRecord* record = table_.find({mounted.job, mounted.restart});
+  if (record == nullptr)
+    return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
+  const Status taken = images_.mounted(*record, mounted.fault, descriptors);
+  if (!taken) return Refused{RefusalReason::busy, taken.error().what};
+  return Accepted{};
+}
+
 PlaceRow Jobs::place(const PlaceQuery& ask) {
   const JobRecord* live = table_.find_live(ask.job);
   const bool is_there = live != nullptr && ask.restart >= live->begin.restart;
@@ -182,6 +192,8 @@ PlaceRow Jobs::place(const PlaceQuery& ask) {
     if (row.directories.size() < k_most_places && deps_.areas.is_covered(name))
       row.directories.push_back(name);
   }
+  for (std::string& path : images_.leftovers(is_there ? live : nullptr, k_most_places))
+    row.directories.push_back(std::move(path));
   // Whoever asks is about to detach what is mounted there.
   deps_.loop.after(k_detach_time, [this] { look_again(); });
   return row;
@@ -190,6 +202,7 @@ PlaceRow Jobs::place(const PlaceQuery& ask) {
 void Jobs::look_again() {
   deps_.trash.look_again();
   ending_.remove_again();
+  images_.remove_again();
 }
 
 Ticket Jobs::wait(const Wait& wait, Reply reply) {
@@ -375,6 +388,7 @@ void Jobs::take_over(JobRecord& record) {
     held_.carry_on_try(record);
   pushes_.adopt(record);
   relays_.adopt(record);
+  images_.adopt(record);
   // It may have failed before, and outside the hold area the results would be lost.
   if (record.state == JobState::held) ending_.move_to_hold(record);
 }

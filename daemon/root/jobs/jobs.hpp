@@ -32,6 +32,7 @@
 #include "daemon/root/relay/relays.hpp"
 #include "daemon/root/shares/space_allocator.hpp"
 #include "daemon/root/slurm/scontrol.hpp"
+#include "daemon/root/staging/images.hpp"
 #include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
@@ -68,6 +69,8 @@ class Jobs final : private JobEvents {
 
   Message begin(const Begin& begin);
   Message exited(const Exited& exited);
+  // `descriptors`: of /dev/fuse, those that the hook has mounted.
+  Message mounted(const ImagesMounted& mounted, const std::vector<Fd>& descriptors);
   [[nodiscard]] PlaceRow place(const PlaceQuery& ask);
   // Returns the uid of a live job, for the check whether a caller may ask.
   [[nodiscard]] std::optional<std::uint32_t> owner(std::uint32_t job) const;
@@ -154,8 +157,9 @@ class Jobs final : private JobEvents {
   HeldResults held_{
       {deps_.loop, deps_.config, deps_.areas, table_, files_, workers_, notices_, *this}};
   Relays relays_{{deps_.loop, deps_.config, table_, files_, workers_, deps_.peers}};
+  Images images_{{deps_.loop, deps_.config, deps_.areas, table_, files_, workers_, *this}};
   Staging staging_{{deps_.loop, deps_.config, deps_.areas, table_, files_, workers_, allocator_,
-                    held_, cache_, relays_, counters_, *this}};
+                    held_, cache_, relays_, images_, counters_, *this}};
   Pushes pushes_{{deps_.loop, deps_.config, table_, files_, workers_, held_, counters_, *this}};
   PeerTalk talk_{
       {deps_.loop, deps_.config, table_, workers_, deps_.peers, relays_, credits_, *this},

@@ -43,6 +43,7 @@ Facts Jobs::facts_of(const JobRecord& record) const {
   Facts facts;
   facts.last = flow == flows_.end() ? Fact::under_way : flow->second.fact;
   if (facts.last < Fact::ended) {
+    facts.lacks_mounts = Images::is_awaited(record);
     facts.lacks_names = may_need_step_names(record.begin.request) && !record.facts.known;
     facts.may_share = staging_.can_share(record);
     facts.is_undecided = staging_.is_undecided(key);
@@ -70,6 +71,8 @@ void Jobs::start(Step step, JobRecord& record) {
       return staging_.enqueue(record);
     case Step::identify:
       return staging_.identify(record);
+    case Step::await_mounts:
+      return images_.await(record);
     case Step::await_names:
       return;  // learn(), or a note of the first node
     case Step::await_settled:
@@ -183,6 +186,7 @@ void Jobs::stop(JobRecord& record) {
   if (record.cause.empty()) record.cause = "the job has ended";
   talk_.send_to_all_nodes(record);
   staging_.stop(record);
+  images_.stop(record.key());
   pushes_.stop(record);
   done(record.key(), Fact::stopped);
 }
@@ -192,6 +196,7 @@ void Jobs::forget(JobRecord& record) {
   outcomes_.keep(record);
   deps_.areas.remove_status(key);
   credits_.forget(key);
+  images_.forget(key);
   staging_.forget(key);
   pushes_.forget(key);
   relays_.forget(key);

@@ -195,6 +195,7 @@ WorkerStart Staging::order_of(const JobRecord& record) const {
   order.is_again = record.times.staging != 0 &&
                    (may_share(record.begin.request) || over_quota_.contains(record.key()));
   order.refuse_outputs = deps_.held.refusal_of_outputs(record);
+  order.images = deps_.images.rules(record);
   if (!deps_.workers.ends_all()) order.refuse_venv = venv_refusal(record.begin.node);
   return start;
 }
@@ -249,6 +250,7 @@ std::string Staging::async_fault(const JobKey& key) const {
 
 std::string Staging::waits_for(const JobKey& key) const {
   const Step step = deps_.events.step_of(key);
+  if (step == Step::await_mounts) return "its prolog, which mounts its images";
   if (step == Step::await_names) return "its first step, which says the names in its sources";
   if (step == Step::await_step) return "its first step on this node, whose memory it uses";
   if (step == Step::await_quota)

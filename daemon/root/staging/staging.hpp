@@ -15,6 +15,7 @@
 #include "daemon/root/relay/relays.hpp"
 #include "daemon/root/shares/space_allocator.hpp"
 #include "daemon/root/staging/first_steps.hpp"
+#include "daemon/root/staging/images.hpp"
 #include "daemon/root/staging/sharing.hpp"
 #include "daemon/root/staging/staging_queue.hpp"
 #include "daemon/root/table/job_files.hpp"
@@ -36,6 +37,7 @@ class Staging {
     const HeldResults& held;  // may refuse outputs
     Cache& cache;
     Relays& relays;
+    const Images& images;
     Counters& counters;
     JobEvents& events;
   };

@@ -45,8 +45,8 @@ void fill(Order& order, const JobRecord& record, const Config& config,
     order.shared = record.shared;
     order.memory.share_percent = config.memory.max_share_percent;
   }
+  if constexpr (requires { order.sandbox; }) order.sandbox = config.worker.sandbox;
   if constexpr (requires { order.relay; }) {
-    order.sandbox = config.worker.sandbox;
     order.relay = config.relay;
     order.relay.answer_wait_s =
         static_cast<std::uint64_t>(relay_wait_of(record.begin, config).count());

@@ -1,7 +1,6 @@
 #include "daemon/worker/read/opened_sources.hpp"
 
 #include <fcntl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "common/os/file.hpp"
+#include "common/os/passed_descriptors.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -33,41 +33,13 @@ struct HandedSource {
 constexpr std::size_t k_most_in_all = 1024;  // descriptors that one process takes
 
 Status send(int socket, const HandedSource& head, const std::string& path, int fd) {
-  std::array<iovec, 2> parts{iovec{const_cast<HandedSource*>(&head), sizeof head},
-                             iovec{const_cast<char*>(path.data()), path.size()}};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof fd)> control{};
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = parts.size();
-  if (fd >= 0) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const with = CMSG_FIRSTHDR(&message);
-    with->cmsg_level = SOL_SOCKET;
-    with->cmsg_type = SCM_RIGHTS;
-    with->cmsg_len = CMSG_LEN(sizeof fd);
-    std::memcpy(CMSG_DATA(with), &fd, sizeof fd);
-  }
-  while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
+  const std::array<iovec, 2> parts{iovec{const_cast<HandedSource*>(&head), sizeof head},
+                                   iovec{const_cast<char*>(path.data()), path.size()}};
+  const std::vector<int> with = fd < 0 ? std::vector<int>() : std::vector<int>{fd};
+  while (send_packet(socket, parts, with) < 0) {
     if (errno != EINTR) return system_error("sendmsg");
   }
   return {};
-}
-
-// Takes every descriptor out of the message, so that none stays open: the kernel gives them all.
-std::vector<Fd> descriptors_of(msghdr& message) {
-  std::vector<Fd> all;
-  for (cmsghdr* with = CMSG_FIRSTHDR(&message); with != nullptr;
-       with = CMSG_NXTHDR(&message, with)) {
-    if (with->cmsg_level != SOL_SOCKET || with->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (with->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(with) + i * sizeof fd, sizeof fd);
-      all.emplace_back(fd);
-    }
-  }
-  return all;
 }
 
 // O_PATH needs no right to read.
@@ -134,27 +106,20 @@ Result<OpenedItems> receive_items(int socket, const IsOfSite& is_of_site,
   std::size_t taken = 0;
   for (;;) {
     std::array<char, sizeof(HandedSource) + PATH_MAX> text{};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
-    iovec part{text.data(), text.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    ReceivedPacket packet = receive_packet(socket, text, 0);
+    const ssize_t count = packet.bytes;
     if (count < 0 && errno == EINTR) continue;
     // The sender was killed: what is complete counts.
     if (count == 0 || (count < 0 && errno == ECONNRESET)) break;
     if (count < 0) return system_error("recvmsg");
-    std::vector<Fd> fds = descriptors_of(message);
     const auto bytes = static_cast<std::size_t>(count);
     HandedSource head{};
-    if (bytes < sizeof head || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+    if (bytes < sizeof head || packet.is_cut)
       return Error{EPROTO, "what was handed over cannot be read"};
     std::memcpy(&head, text.data(), sizeof head);
     if (++taken > k_most_in_all) return Error{EPROTO, "too many sources were handed over"};
-    take(all, head, std::string(text.data() + sizeof head, bytes - sizeof head), std::move(fds),
-         is_of_site);
+    take(all, head, std::string(text.data() + sizeof head, bytes - sizeof head),
+         std::move(packet.descriptors), is_of_site);
     const auto is_complete = [&all](std::uint32_t item) {
       const auto found = all.find(item);
       return found != all.end() && found->second.is_complete;

@@ -1,0 +1,129 @@
+#include "daemon/root/staging/images.hpp"
+
+#include <algorithm>
+
+#include "common/text/human.hpp"
+#include "daemon/root/basis/log.hpp"
+
+namespace nodestage {
+namespace {
+
+constexpr const char* k_not_reported =
+    "the prolog on this node has not reported that it has mounted them";
+
+// A request with more is refused by the worker.
+std::size_t images_of(const JobRecord& record) {
+  return std::min(images_in(record.begin.request), k_max_images);
+}
+
+}  // namespace
+
+void Images::prepare(JobRecord& record) const {
+  const std::size_t count = images_of(record);
+  if (count == 0) return;
+  const Status made = deps_.areas.make_image_mounts(record.key(), count);
+  if (made) return;
+  record.images_known = true;
+  record.image_fault = made.error().what;
+}
+
+bool Images::is_awaited(const JobRecord& record) {
+  return images_of(record) > 0 && !record.images_known;
+}
+
+void Images::await(const JobRecord& record) {
+  deps_.loop.after(std::chrono::seconds(deps_.config.peer.begin_wait_s),
+                   [this, key = record.key()] {
+                     JobRecord* waiting = deps_.table.find(key);
+                     if (waiting != nullptr && is_awaited(*waiting))
+                       decide(*waiting, k_not_reported);
+                   });
+}
+
+void Images::decide(JobRecord& record, const std::string& fault) {
+  const JobKey key = record.key();
+  record.images_known = true;
+  record.image_fault = fault;
+  if (!fault.empty()) log::warn(about(record), "its images are not mounted: {}", fault);
+  deps_.table.save(record);
+  if (deps_.events.step_of(key) == Step::await_mounts) deps_.events.done(key, Fact::queued);
+}
+
+// The first word counts.
+Status Images::mounted(JobRecord& record, const std::string& fault, const std::vector<Fd>& fuse) {
+  if (record.ended || !is_awaited(record)) return Error{EEXIST, "nothing is to be mounted for it"};
+  std::string why = printable(fault, Newlines::join);
+  if (why.empty() && fuse.size() != images_of(record))
+    why = "the prolog's hook has mounted " + human_count(fuse.size()) + " of " +
+          human_count(images_of(record));
+  const Status started = why.empty() ? start_worker(record, fuse) : Status();
+  if (!started) why = "the process that serves them cannot be started: " + started.error().what;
+  decide(record, why);
+  return {};
+}
+
+Status Images::start_worker(JobRecord& record, const std::vector<Fd>& fuse) {
+  TRY_ASSIGN(const Fd directory, deps_.files.directory(record));
+  WorkerStart start = deps_.workers.order(record, WorkerTask::serve);
+  auto& order = std::get<ServeOrder>(start.order);
+  order.images = static_cast<std::uint32_t>(fuse.size());
+  order.cache = deps_.areas.cache_path();
+  if (may_be_in_memory(record.begin.request)) order.memory = deps_.areas.memory_path(record.key());
+  start.directory_fd = directory.get();
+  for (const Fd& fd : fuse) start.fuse_fds.push_back(fd.get());
+  return deps_.workers.start(
+      record, start, deps_.workers.bounds(record, WorkerTask::serve),
+      [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); });
+}
+
+// The job's end kills it. Before that, whoever uses an image gets ENOTCONN at once, and the output
+// says why when the job has ended.
+void Images::worker_ended(const JobKey& key, const WorkerEnd& end) {
+  JobRecord* record = deps_.table.find(key);
+  if (record == nullptr || record->ended) return;
+  const WorkerStatus status = deps_.files.status(key, WorkerTask::serve);
+  record->image_fault = status.phase == WorkerPhase::failed
+                            ? printable(status.cause, Newlines::join)
+                            : "the process that serves them " + end.text;
+  log::warn(about(*record), "its images: {}", record->image_fault);
+  deps_.table.save(*record);
+}
+
+ImageRules Images::rules(const JobRecord& record) const {
+  ImageRules rules;
+  rules.refusal = record.image_fault;
+  for (std::size_t i = 0; rules.refusal.empty() && i < images_of(record); ++i)
+    rules.mounts.push_back(deps_.areas.image_mount(record.key(), i));
+  return rules;
+}
+
+// Where the last daemon had no word of the hook, that is still to come.
+void Images::adopt(JobRecord& record) {
+  if (images_of(record) == 0 || !record.images_known || !record.image_fault.empty()) return;
+  const bool lives = deps_.workers.adopt(
+      record, WorkerTask::serve,
+      [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); });
+  if (!lives) return worker_ended(record.key(), {WorkerEnd::Kind::ended, "ended"});
+  if (record.ended) stop(record.key());
+}
+
+std::vector<std::string> Images::leftovers(const JobRecord* of, std::size_t most) const {
+  std::vector<std::string> paths;
+  for (const JobKey& key : deps_.areas.jobs_with_images()) {
+    const JobRecord* record = deps_.table.find(key);
+    if (record != nullptr && record != of && !record->ended) continue;
+    for (std::size_t i = 0; i < k_max_images && paths.size() < most; ++i) {
+      const std::string path = image_mounts_name(key.job, key.restart) + "/" + std::to_string(i);
+      if (deps_.areas.is_covered(path)) paths.push_back(path);
+    }
+  }
+  return paths;
+}
+
+void Images::remove_again() const {
+  for (const JobKey& key : deps_.areas.jobs_with_images()) {
+    if (deps_.table.find(key) == nullptr) deps_.areas.remove_image_mounts(key);
+  }
+}
+
+}  // namespace nodestage
