@@ -7,10 +7,10 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "cli/process/programs.hpp"
+#include "common/os/passed_descriptors.hpp"
 #include "common/text/human.hpp"
 
 namespace nodestage {
@@ -18,26 +18,15 @@ namespace {
 
 constexpr const char* k_fusermount = "fusermount3";
 constexpr std::string_view k_mount_name = "image.";
-constexpr std::size_t k_most_said = 500;  // bytes of a message of fusermount3
+constexpr std::size_t k_most_of_fusermount = 500;  // bytes of a message of fusermount3
 
-// Whoever has it open answers for a mount: /dev/fuse, which fusermount3 sends.
+// Whoever has it open answers for a mount: /dev/fuse, which fusermount3 sends with one byte.
 Result<Fd> receive_descriptor(int socket) {
   char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  const bool has_message = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) > 0;
-  const cmsghdr* with = has_message ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (with == nullptr || with->cmsg_level != SOL_SOCKET || with->cmsg_type != SCM_RIGHTS ||
-      with->cmsg_len != CMSG_LEN(sizeof(int)))
+  ReceivedPacket packet = receive_packet(socket, {&byte, 1}, MSG_DONTWAIT);
+  if (packet.bytes < 1 || packet.descriptors.size() != 1)
     return Error{EPROTO, std::string(k_fusermount) + " has sent no descriptor"};
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(with), sizeof fd);
-  return Fd(fd);
+  return std::move(packet.descriptors.front());
 }
 
 Error not_mounted(const ProgramEnd& end) {
@@ -46,7 +35,7 @@ Error not_mounted(const ProgramEnd& end) {
                         " cannot be run; it is in the package fuse3"};
   if (end.late) return {ETIMEDOUT, std::string(k_fusermount) + " does not end"};
   const std::string said =
-      printable(shortened(end.errors.substr(0, end.errors.find('\n')), k_most_said));
+      printable(shortened(end.errors.substr(0, end.errors.find('\n')), k_most_of_fusermount));
   return {EIO,
           said.empty() ? k_fusermount + (" exited with code " + std::to_string(end.code)) : said};
 }
@@ -103,11 +92,15 @@ Status ImageMounts::serve(WorkerCall call) {
   return {};
 }
 
+// It serves the others when one of them has failed.
 std::optional<Error> ImageMounts::why_ended() {
-  if (!server_ || !server_->has_ended()) return {};
-  const auto status = end_of_worker(*server_, WorkerTask::serve);
-  server_.reset();
-  return status ? Error{0, "nodestage-worker no longer serves them"} : status.error();
+  if (!server_ || was_said_) return {};
+  const auto status = server_->status();
+  const bool has_failed = status && status->phase == WorkerPhase::failed;
+  if (!has_failed && !server_->has_ended()) return {};
+  was_said_ = true;
+  const auto end = end_of_worker(*server_, WorkerTask::serve);
+  return end ? Error{0, "nodestage-worker no longer serves it"} : end.error();
 }
 
 void ImageMounts::end() {

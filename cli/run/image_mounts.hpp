@@ -31,7 +31,7 @@ class ImageMounts {
   // `call`: with a ServeOrder, and without descriptors of mounts.
   Status serve(WorkerCall call);
 
-  // Returns why they can be read no longer, once. Never blocks.
+  // Returns why one of them can be read no longer, once. Never blocks.
   std::optional<Error> why_ended();
 
   // Ends the worker and the mounts.
@@ -43,6 +43,7 @@ class ImageMounts {
   std::vector<std::string> paths_;
   std::vector<Fd> descriptors_;
   std::optional<WorkerChild> server_;
+  bool was_said_ = false;
 };
 
 // Detaches what is mounted below the record of a run, also if it does not answer.

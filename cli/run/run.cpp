@@ -173,6 +173,7 @@ class Run {
         process->signal(*signal);
       }
     }
+    note_images();
     images_.reset();
     if (signal_ != 0) return {};
     note_windows_lines(process->code());
@@ -181,7 +182,7 @@ class Run {
 
   void note_images() {
     if (const auto why = images_ ? images_->why_ended() : std::nullopt)
-      voice_.say("the images that were mounted can no longer be read: " + why->text());
+      voice_.say("a mounted image can no longer be read: " + why->text());
   }
 
   int not_started(const Error& error) {
