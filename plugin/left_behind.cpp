@@ -136,7 +136,7 @@ Result<Fd> mount_image(int directory_fd, const std::string& name, const ImageOwn
   const std::string target = "/proc/self/fd/" + std::to_string(point.get());
   if (::mount("nodestage", target.c_str(), "fuse.nodestage", MS_RDONLY | MS_NOSUID | MS_NODEV,
               options.c_str()) != 0)
-    return system_error("mount");
+    return system_error("a file system of /dev/fuse cannot be mounted");
   return fuse;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/base/conversation.hpp"
+#include "cli/base/listing.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/deliver/pack.hpp"

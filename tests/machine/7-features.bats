@@ -64,6 +64,24 @@ CHECK
     all_is_clean
 }
 
+@test "an image that is mounted: on each node served from the workers' cgroups, whatever becomes of nodestaged, and gone with the job" {
+    as alice 'nodestage pack --image data.sqsh data && printf "%s\n" "#!/bin/sh" "~/sums.sh \$NODESTAGE_DATASET | cut -d\" \" -f1 | head -n 3; cd \$NODESTAGE_DATASET && find . -type f -exec sha256sum {} + | sort >~/image.\$SLURMD_NODENAME" \
+        "until [ -e ~/go.\$SLURM_JOB_ID ]; do sleep 1; done; cmp large ~/data/large && echo same" >image.sh && chmod 755 image.sh'
+    submit alice '-N2 --stage-dataset=data.sqsh:d,mount --wrap="srun --ntasks-per-node=1 ./image.sh"'
+    for node in n1 n2; do wait_until 120 as alice "test -s image.$node"; done
+    for node in n1 n2; do
+        as alice "grep -v '^[dl-]' sums | cmp - image.$node"
+        [ "$(on "$node" 'grep -c " ro,nosuid,nodev.* fuse.nodestage " /proc/self/mountinfo')" = 1 ]
+        on "$node" "cat $WORKERS/*.serve/cgroup.procs $WORKERS/*.serve/*/cgroup.procs 2>/dev/null" | grep -q .
+        on "$node" 'systemctl restart nodestaged'
+    done
+    as alice "touch go.$JOB"
+    ended "$JOB" COMPLETED
+    [ "$(output_of "$JOB" | grep -c '^same$')" = 2 ]
+    for node in n1 n2; do [ "$(on "$node" 'grep -c " fuse.nodestage " /proc/self/mountinfo')" = 0 ]; done
+    all_is_clean
+}
+
 @test "a relay process has its cgroup and its sandbox, and nothing of it is left" {
     for node in n1 n2; do settings "$node" "$SETTINGS
 [read]

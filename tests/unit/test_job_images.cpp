@@ -79,7 +79,7 @@ TEST_CASE("the directories of a job's images go with the job, and what is mounte
   fs::remove(site.path("7.0/1/in-the-way"));
   static_cast<void>(site.jobs->place({8, 0}));
   site.pass(std::chrono::seconds(5));
-  CHECK_FALSE(fs::exists(site.path("7.0")));
+  CHECK_FALSE(fs::exists(site.path("")));
 }
 
 TEST_CASE("why images are not mounted is what the worker is told") {

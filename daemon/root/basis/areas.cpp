@@ -22,7 +22,8 @@
 namespace nodestage {
 namespace {
 
-constexpr off_t k_small_file = off_t{1} << 20;  // is removed at once
+constexpr const char* k_images = ".nodestage-images";  // k_image_area
+constexpr off_t k_small_file = off_t{1} << 20;         // is removed at once
 
 Result<Fd> make_private(int dir_fd, const std::string& name, std::uint32_t owner) {
   if (::mkdirat(dir_fd, name.c_str(), 0700) != 0 && errno != EEXIST) return system_error(name);
@@ -36,14 +37,18 @@ Result<Fd> make_private(int dir_fd, const std::string& name, std::uint32_t owner
 }
 
 // Users pass through it to what is theirs.
-Result<Fd> make_passage(int dir_fd, const std::string& name, std::uint32_t owner) {
-  if (::mkdirat(dir_fd, name.c_str(), 0711) != 0 && errno != EEXIST) return system_error(name);
+Result<Fd> open_passage(int dir_fd, const std::string& name, std::uint32_t owner) {
   TRY_ASSIGN(Fd fd, open_at(dir_fd, name, k_directory));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error(name);
   if (info.st_uid != owner || (info.st_mode & 022) != 0)
     return Error{EPERM, name + ": must belong to root and be writable by root only"};
   return fd;
+}
+
+Result<Fd> make_passage(int dir_fd, const std::string& name, std::uint32_t owner) {
+  if (::mkdirat(dir_fd, name.c_str(), 0711) != 0 && errno != EEXIST) return system_error(name);
+  return open_passage(dir_fd, name, owner);
 }
 
 Result<std::optional<Fd>> open_users(int dir_fd, const std::string& name, std::uint32_t uid,
@@ -141,11 +146,6 @@ Result<Areas> Areas::open(const std::string& root, std::uint32_t owner) {
     areas.cache_ = std::move(*cache);
   else
     areas.cache_fault_ = root + "/" + cache.error().what;
-  auto images = make_passage(areas.root_fd_.get(), ".nodestage-images", owner);
-  if (images)
-    areas.images_ = std::move(*images);
-  else
-    areas.images_fault_ = root + "/" + images.error().what;
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);  // trash names must differ from those of an earlier daemon
   areas.next_trash_ = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
@@ -416,9 +416,11 @@ Status Areas::move_memory_to_trash(const JobKey& key) {
 
 std::vector<JobKey> Areas::jobs_in_memory() const { return keys_in(memory_); }
 
+Result<Fd> Areas::image_area() const { return open_passage(root_fd_.get(), k_images, owner_); }
+
 Status Areas::make_image_mounts(const JobKey& key, std::size_t count) const {
-  if (!images_) return Error{EPERM, images_fault_};
-  TRY_ASSIGN(const Fd mounts, make_passage(images_.get(), to_text(key), owner_));
+  TRY_ASSIGN(const Fd area, make_passage(root_fd_.get(), k_images, owner_));
+  TRY_ASSIGN(const Fd mounts, make_passage(area.get(), to_text(key), owner_));
   for (std::size_t i = 0; i < count; ++i) {
     const std::string name = std::to_string(i);
     if (::mkdirat(mounts.get(), name.c_str(), 0711) != 0 && errno != EEXIST)
@@ -433,15 +435,22 @@ std::string Areas::image_mount(const JobKey& key, std::size_t index) const {
 
 // What is mounted there is neither asked nor entered: its directory cannot be removed.
 bool Areas::remove_image_mounts(const JobKey& key) const {
+  const auto area = image_area();
+  if (!area) return true;
   const std::string name = to_text(key);
-  const auto mounts = open_at(images_.get(), name, k_directory);
-  if (!mounts) return mounts.error().code == ENOENT || !images_;
-  for (std::size_t i = 0; i < k_max_images; ++i)
-    ::unlinkat(mounts->get(), std::to_string(i).c_str(), AT_REMOVEDIR);
-  return ::unlinkat(images_.get(), name.c_str(), AT_REMOVEDIR) == 0;
+  if (const auto mounts = open_at(area->get(), name, k_directory)) {
+    for (std::size_t i = 0; i < k_max_images; ++i)
+      ::unlinkat(mounts->get(), std::to_string(i).c_str(), AT_REMOVEDIR);
+  }
+  const bool is_gone = ::unlinkat(area->get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT;
+  if (is_gone) ::unlinkat(root_fd_.get(), k_images, AT_REMOVEDIR);
+  return is_gone;
 }
 
-std::vector<JobKey> Areas::jobs_with_images() const { return keys_in(images_); }
+std::vector<JobKey> Areas::jobs_with_images() const {
+  const auto area = image_area();
+  return area ? keys_in(*area) : std::vector<JobKey>();
+}
 
 std::string Areas::held_name(const JobKey& key) { return hold_name() + "/" + to_text(key); }
 

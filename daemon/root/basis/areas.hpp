@@ -9,7 +9,7 @@
 //     trash/<uid>.<gid>.<n>           trees that wait for removal
 //     hold/<job>.<restart>/           trees whose stage-out failed or continues in the background
 //   ROOT/.nodestage-cache/       0711, root's: shared items (common/wire/worker_order.hpp)
-//   ROOT/.nodestage-images/      0711, root's
+//   ROOT/.nodestage-images/      0711, root's; there while a job has images
 //     <job>.<restart>/<n>             on which the hooks mount the job's images; empty, root's
 //
 // All of it is on one file system, so that every move is one rename. What jobs have in memory is on
@@ -161,6 +161,7 @@ class Areas {
   static std::vector<std::string> places_of_waste();
 
  private:
+  [[nodiscard]] Result<Fd> image_area() const;
   [[nodiscard]] bool remove_begun(const std::string& name) const;
   [[nodiscard]] std::vector<TrashEntry> list_trash(Medium medium) const;
   [[nodiscard]] int trash_fd(Medium medium) const {
@@ -183,8 +184,6 @@ class Areas {
   Fd trash_;
   Fd hold_;
   Fd cache_;
-  Fd images_;
-  std::string images_fault_;
   std::string cache_fault_;
   std::uint64_t next_trash_ = 0;
   std::vector<TrashEntry> new_trash_;
