@@ -182,3 +182,12 @@ holds_mount() {
     on n1 pkill -KILL -u alice -x sleep
     wait "$mine" || true
 }
+
+# The last one: Slurm stays so.
+@test "jobs with a mount name space and a /tmp of their own (job_container/tmpfs)" {
+    cluster restart-slurm --private-tmp --slurm-conf=AuthInfo=cred_expire=5
+    on n1 touch /tmp/of_the_node
+    sbatch_ends COMPLETED -w n1 --stage-dataset=files.sqsh:data,mount --wrap "[ ! -e /tmp/of_the_node ] && $READ; srun sh -c '$READ'"
+    [ "$(grep -c WHOLE <<<"$OUTPUT")" = 2 ]
+    assert_clean
+}
