@@ -91,14 +91,14 @@ readonly READ='(cd $NODESTAGE_DATASET && sha256sum --quiet -c ~/sums && [ "$(cat
 }
 
 @test "the process that serves is stopped: neither the epilog nor root's programs wait for it" {
-    JOBID=$(submit alice -w n1 --stage-dataset=files.sqsh:data,mount --stage-out=res:res --wrap 'echo done >$SLURM_TMPDIR/res; echo BEGUN; until [ -e ~/go ]; do sleep 0.1; done')
+    JOBID=$(submit alice -w n1 --stage-dataset=files.sqsh:data,mount --stage-out=res:res --wrap 'echo result >$SLURM_TMPDIR/res; echo BEGUN; until [ -e ~/go ]; do sleep 0.1; done')
     started "$JOBID"
     on n1 pkill -STOP -u alice -x nodestage-worke
     on n1 timeout 10 df -a >/dev/null
     as alice touch go
     wait_until 20 job_is "$JOBID" COMPLETED
     as alice rm go
-    as alice grep -qx done res
+    as alice grep -qx result res
     assert_clean
 }
 
