@@ -18,7 +18,7 @@ forky-gcc-16      forky    g++-16   gcc-16
 jammy             jammy    g++      none
 '
 # What the unit tests run, beside k_build_packages.
-k_unit_packages=(zip unzip 7zip bzip2 xz-utils zstd lz4 attr acl libarchive-tools python3 python3-venv munge git)
+k_unit_packages=(zip unzip 7zip bzip2 xz-utils zstd lz4 attr acl libarchive-tools python3 python3-venv munge git squashfs-tools)
 
 # platforms_of PATTERN: prints the lines of the platforms whose names contain PATTERN.
 platforms_of() {

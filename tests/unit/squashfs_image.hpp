@@ -1,10 +1,18 @@
 // Images that mksquashfs makes of a tree.
 #pragma once
 
+#include <doctest/doctest.h>
+#include <fcntl.h>
+
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
+#include "common/os/file.hpp"
 #include "daemon/worker/image/squash_image.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"

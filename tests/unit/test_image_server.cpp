@@ -1,9 +1,15 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "mounted_images.hpp"
 #include "squashfs_image.hpp"
@@ -17,7 +23,7 @@ void fill_tree(const ImageSource& source) {
   source.write("a/text", some_bytes(300'000, 4, 1));
   source.write("a/random", some_bytes(1'500'000, 256, 2));
   source.write("empty", "");
-  for (int i = 0; i < 1500; ++i) source.write("many/file-" + std::to_string(i), std::to_string(i));
+  for (int i = 0; i < 500; ++i) source.write("many/file-" + std::to_string(i), std::to_string(i));
   fs::create_symlink("a/text", source.tree + "/link");
   fs::create_hard_link(source.tree + "/a/text", source.tree + "/same");
 }

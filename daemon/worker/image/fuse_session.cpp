@@ -44,6 +44,7 @@ constexpr std::uint64_t k_first_number = FUSE_ROOT_ID + 1;
 // What all threads of one session share.
 struct Session {
   const int fd;
+  const std::string& name;
   const ImageOwner owner;
   std::atomic<std::uint32_t> kernel_flags = 0;
   std::atomic<bool> has_logged = false;
@@ -151,7 +152,7 @@ class Answers {
   // A fault of the image.
   int code_of(const Error& error) {
     if (error.code == ENOTDIR || error.code == EINVAL) return error.code;
-    if (!session_.has_logged.exchange(true)) log_line(error.text());
+    if (!session_.has_logged.exchange(true)) log_line(session_.name + ": " + error.text());
     return EIO;
   }
 
@@ -340,8 +341,9 @@ class Answers {
 
 }  // namespace
 
-Status serve_image(int fuse_fd, const SquashImage& image, ImageOwner owner, unsigned threads) {
-  Session session{fuse_fd, owner};
+Status serve_image(int fuse_fd, const SquashImage& image, const std::string& name, ImageOwner owner,
+                   unsigned threads) {
+  Session session{fuse_fd, name, owner};
   std::vector<std::thread> others;
   for (unsigned i = 1; i < threads; ++i)
     others.emplace_back(

@@ -14,6 +14,8 @@
 
 #include <sys/types.h>
 
+#include <string>
+
 #include "common/result.hpp"
 #include "daemon/worker/image/squash_image.hpp"
 
@@ -25,8 +27,9 @@ struct ImageOwner {
 };
 
 // Serves with that many threads until the file system is unmounted. Answers a fault of the image
-// with EIO, and logs the first one. `fuse_fd`: borrowed, of a FUSE file system that is mounted and
-// was not served before. A fault: that descriptor is of no use.
-Status serve_image(int fuse_fd, const SquashImage& image, ImageOwner owner, unsigned threads);
+// with EIO, and logs the first one with the image's `name`. `fuse_fd`: borrowed, of a FUSE file
+// system that is mounted and was not served before. A fault: that descriptor is of no use.
+Status serve_image(int fuse_fd, const SquashImage& image, const std::string& name, ImageOwner owner,
+                   unsigned threads);
 
 }  // namespace nodestage

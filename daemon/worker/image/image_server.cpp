@@ -54,7 +54,7 @@ Status serve_index(const ServeOrder& order, std::uint32_t index,
   auto image = SquashImage::open(file.get());
   if (!image) return with_prefix(std::move(image.error()), name + ": ");
   const std::uint32_t threads = std::clamp<std::uint32_t>(order.threads, 1, k_max_server_threads);
-  return serve_image(fuse_fd_of(index), *image, {order.uid, order.gid}, threads);
+  return serve_image(fuse_fd_of(index), *image, name, {order.uid, order.gid}, threads);
 }
 
 int fail_index(const Error& error) {
