@@ -120,6 +120,7 @@ readonly READ='(cd $NODESTAGE_DATASET && sha256sum --quiet -c ~/sums && [ "$(cat
     kill_and_start n1
     wait_until 40 job_is "$JOBID" COMPLETED
     job_has_output "$JOBID" WHOLE
+    lacks "$(job_output "$JOBID")" 'could not be read'
     reload_daemons "$BASE"
     assert_clean
 }
@@ -180,4 +181,13 @@ holds_mount() {
     assert_clean
     on n1 pkill -KILL -u alice -x sleep
     wait "$mine" || true
+}
+
+# The last one: Slurm stays so.
+@test "jobs with a mount name space and a /tmp of their own (job_container/tmpfs)" {
+    cluster restart-slurm --private-tmp --slurm-conf=AuthInfo=cred_expire=5
+    on n1 touch /tmp/of_the_node
+    sbatch_ends COMPLETED -w n1 --stage-dataset=files.sqsh:data,mount --wrap "[ ! -e /tmp/of_the_node ] && $READ; srun sh -c '$READ'"
+    [ "$(grep -c WHOLE <<<"$OUTPUT")" = 2 ]
+    assert_clean
 }

@@ -98,7 +98,7 @@ class Answers {
     out.error = -code;
     out.unique = head_.unique;
     const iovec parts[] = {{&out, sizeof out}, {reply_.get(), size_}};
-    static_cast<void>(::writev(session_.fd, parts, size_ == 0 ? 1 : 2));  // or it was given up
+    static_cast<void>(!::writev(session_.fd, parts, size_ == 0 ? 1 : 2));  // or it was given up
   }
 
   // Returns an errno value; 0: the reply is complete.
