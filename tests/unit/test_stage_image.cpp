@@ -115,6 +115,18 @@ TEST_CASE("an image that this node has is mounted from there, unless it is none"
   }
 }
 
+TEST_CASE("the keeper copies an image, and mounts nothing") {
+  ImageRun run;
+  run.order.images = {};
+  run.order.for_readers = true;
+  run.mounted("i.sqsh", "0/x");
+  run.share(ShareRole::lead, "x");
+  REQUIRE(run.run() == 0);
+  CHECK(run.in_job("cmp 0/x " + run.data() + "/i.sqsh && test ! -e .nodestage-shared"));
+  CHECK(run.link(image_link(0)) == "");
+  CHECK((run.status.items[0].flags & k_item_spread) == 0);
+}
+
 TEST_CASE("a mounted item and another one with the same tree have the same key") {
   ImageRun run;
   run.order.cache = run.data() + "/cache";
