@@ -250,19 +250,6 @@ SCRIPT
     allow_cache=1 assert_idle_clean
 }
 
-@test "an image is the keeper's too, and mounted for each who may read it" {
-    [[ -c /dev/fuse ]] || skip "no /dev/fuse"
-    on ctl sh -c 'cd /project/lab && mksquashfs tree data.sqsh -noappend -quiet -no-progress && chown alice:lab data.sqsh && chmod 0640 data.sqsh'
-    local user
-    for user in alice bob; do
-        sbatch_wait --as=$user -w n1 --stage-dataset=/project/lab/data.sqsh:data,mount,shared --wrap 'cat $NODESTAGE_DATASET/7'
-        has "$OUTPUT" "mounted, read-only; shared" "for all who may read it"
-        [ "$(grep -v '^nodestage' <<<"$OUTPUT")" = 7 ]
-    done
-    has "$OUTPUT" "already here"
-    [ "$(on n1 find /localscratch/.nodestage-cache -name data -type f -user nodestage-keeper | wc -l)" = 1 ]
-}
-
 @test "without the setting, or without the keeper, what is kept is one user's again" {
     sbatch_wait --as=alice -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap true
     is_shared_by_all
