@@ -115,6 +115,18 @@ TEST_CASE("an image that this node has is mounted from there, unless it is none"
   }
 }
 
+TEST_CASE("the keeper copies an image, and mounts nothing") {
+  ImageRun run;
+  run.order.images = {};
+  run.order.for_readers = true;
+  run.mounted("i.sqsh", "0/x");
+  run.share(ShareRole::lead, "x");
+  REQUIRE(run.run() == 0);
+  CHECK(run.in_job("cmp 0/x " + run.data() + "/i.sqsh && test ! -e .nodestage-shared"));
+  CHECK(run.link(image_link(0)) == "");
+  CHECK((run.status.items[0].flags & k_item_spread) == 0);
+}
+
 TEST_CASE("a mounted item and another one with the same tree have the same key") {
   ImageRun run;
   run.order.cache = run.data() + "/cache";
@@ -214,7 +226,7 @@ TEST_CASE("what cannot be mounted fails before it is copied, with what to do") {
   CHECK(run.in_job("test ! -e .nodestage-shared"));
 }
 
-TEST_CASE("a job whose images have no mounts fails with the reason") {
+TEST_CASE("an image without a mount fails with the reason, and the job if it needs it") {
   ImageRun run;
   run.mounted("i.sqsh", "x");
   SUBCASE("this node has none") {
@@ -223,6 +235,13 @@ TEST_CASE("a job whose images have no mounts fails with the reason") {
     CHECK(
         run.has_cause("images cannot be mounted on node n1: /dev/fuse does not exist\nLeave out "
                       "mount"));
+  }
+  SUBCASE("the job starts without it") {
+    run.order.images = {{}, "/dev/fuse does not exist"};
+    run.request.datasets[0].optional = true;
+    REQUIRE(run.run() == 0);
+    CHECK(run.state() == ItemState::failed);
+    CHECK(run.status.environment.empty());
   }
   SUBCASE("the daemon has counted others") {
     run.order.images.mounts.push_back(run.mount(1));

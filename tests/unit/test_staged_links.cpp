@@ -257,6 +257,27 @@ TEST_CASE("of held results, an image that was mounted goes, and no output is mad
   CHECK(drop_staged_in(job) == Names{".nodestage-image.0", "7", "log"});
 }
 
+TEST_CASE("a link to what is in a mounted image stays as it is, with a note") {
+  StageOutJob job;
+  DatasetItem item{"/p/i.sqsh", "i"};
+  item.mount = true;
+  job.request.datasets.push_back(item);
+  const std::string mount = "/elsewhere/.nodestage-images/7.0/0";
+  fs::create_symlink(mount, job.directory / "i");
+  end_staging(job);
+  fs::create_directory(job.directory / "r");
+  const std::string own = (job.directory / "i/a").string();
+  fs::create_symlink(mount + "/a", job.directory / "r/mount");
+  fs::create_symlink(own, job.directory / "r/own");
+  fs::create_symlink("../i/a", job.directory / "r/near");
+  job.deliver("r", "o");
+  CHECK(fs::read_symlink(job.target / "o/mount") == mount + "/a");
+  CHECK(fs::read_symlink(job.target / "o/own") == own);
+  CHECK(fs::read_symlink(job.target / "o/near") == "../i/a");
+  CHECK(job.note().find("3 links lead to what was staged, which is not copied back") !=
+        std::string::npos);
+}
+
 TEST_CASE("a path lies in any of many when one of them is it or above it") {
   const std::set<std::string> tops = {"a", "b/c", "bc"};
   for (const char* path : {"a", "a/x", "b/c", "b/c/x/y", "bc"}) CHECK(lies_in_any(path, tops));

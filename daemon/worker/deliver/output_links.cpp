@@ -43,6 +43,11 @@ bool stays_below(int directory_fd, const std::string& text) {
 // Returns whether it is the daemon's or its workers'.
 bool is_hidden(const std::string& path) { return path.starts_with(".nodestage"); }
 
+// Returns whether the absolute path is where an image is mounted for a job, or below.
+bool is_in_image(const std::string& path) {
+  return path.find("/" + std::string(k_image_area)) != std::string::npos;
+}
+
 }  // namespace
 
 Error too_many_links() {
@@ -106,6 +111,7 @@ Result<LinkFate> OutputLinks::look(const SourceEntry& link, const std::string& t
 
 Result<LinkFate> OutputLinks::absolute(const std::string& text, const std::string& target) const {
   const auto below = tree_.below(text);
+  if (!below && is_in_image(text)) return LinkFate{LinkFate::Action::staged};
   if (!below) return LinkFate{};
   if (below->starts_with(k_kept_prefix)) return LinkFate{LinkFate::Action::staged};
   TRY_ASSIGN(ResolvedPath place, find({*below, LastLink::keep}));
@@ -138,6 +144,8 @@ Result<LinkFate> OutputLinks::of_place(ResolvedPath place, const std::string& ta
 }
 
 LinkFate OutputLinks::fate_of(ResolvedPath place, const std::string& target) const {
+  if (place.kind == PlaceKind::outside && is_in_image(place.path))
+    return {LinkFate::Action::staged};
   if (place.kind == PlaceKind::outside) return with_text(place.path, {});
   if (const auto copy = copy_of(place))
     return with_text(relative_text(target, *copy), std::move(place));
