@@ -23,7 +23,7 @@ constexpr std::string_view k_foreign_magic =
 constexpr std::size_t k_superblock_bytes = 96;
 constexpr std::uint64_t k_least_block_log = 12;
 constexpr std::uint64_t k_most_block_log = 20;
-constexpr std::uint64_t k_lzma = 2;  // not read by libsquashfuse
+constexpr std::uint64_t k_lzma = 2;  // before xz
 constexpr std::uint64_t k_most_compression = 6;
 
 constexpr const char* k_make_again =

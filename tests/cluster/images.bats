@@ -120,6 +120,7 @@ readonly READ='(cd $NODESTAGE_DATASET && sha256sum --quiet -c ~/sums && [ "$(cat
     kill_and_start n1
     wait_until 40 job_is "$JOBID" COMPLETED
     job_has_output "$JOBID" WHOLE
+    lacks "$(job_output "$JOBID")" 'could not be read'
     reload_daemons "$BASE"
     assert_clean
 }

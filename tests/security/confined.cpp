@@ -2,6 +2,7 @@
 // sanitized: the sanitizers need what the sandbox forbids.
 //   confined [--keep-special] PLACE ATTEMPT...      PLACE: where it may write; "-": nowhere
 //   confined --relay - ATTEMPT...                   in that of a process that relays
+//   confined --serve - ATTEMPT...                   in that of one that serves an image
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -128,6 +129,9 @@ const std::map<std::string, Attempt> k_attempts = {
      {1, [](Arguments at) -> long { return written(open(at[0], O_WRONLY | O_CREAT, 0600)); }}},
     {"overwrite", {1, [](Arguments at) -> long { return written(open(at[0], O_WRONLY)); }}},
     {"truncate", {1, [](Arguments at) -> long { return truncate(at[0], 0); }}},
+    {"list",
+     {1, [](Arguments at) -> long { return open(at[0], O_RDONLY | O_DIRECTORY) < 0 ? -1 : 0; }}},
+    {"look", {1, [](Arguments at) -> long { return access(at[0], R_OK); }}},
     {"read", {1, [](Arguments at) -> long { return open(at[0], O_RDONLY) < 0 ? -1 : 0; }}},
     {"lease", {1, [](Arguments at) -> long { return lease_and_sync(at[0]); }}},
     {"priority", {0, [](Arguments) -> long { return lower_priority(); }}},
@@ -220,6 +224,11 @@ int main(int argc, char** argv) {
     ++argv;
     --argc;
   }
+  if (argc > 1 && strcmp(argv[1], "--serve") == 0) {
+    profile = nodestage::Profile::serve;
+    ++argv;
+    --argc;
+  }
   if (argc > 1 && strcmp(argv[1], "--keep-special") == 0) {
     special = nodestage::Special::keep;
     ++argv;
@@ -230,7 +239,7 @@ int main(int argc, char** argv) {
   std::vector<nodestage::Fd> places;
   if (strcmp(argv[1], "-") != 0)
     places.emplace_back(open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC));
-  for (char** at = argv + 2; profile == nodestage::Profile::relay && *at != nullptr; ++at) {
+  for (char** at = argv + 2; profile != nodestage::Profile::decode && *at != nullptr; ++at) {
     if (strcmp(*at, "ring") == 0) ring(at[1]);
   }
   const auto sandbox = nodestage::enter_sandbox(profile, special, places);

@@ -142,6 +142,15 @@ TEST_CASE("a process that serves images and ends leaves its cause for the job's 
   CHECK(saved.records[0].image_fault == "it is damaged");
 }
 
+TEST_CASE("a process that has served images until they were detached has no fault") {
+  ImageSite site;
+  site.begin(7);
+  REQUIRE(site.report(7, 2));
+  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
+  site.workers.finish(WorkerTask::serve, WorkerPhase::done);
+  CHECK(site.journal.load().records.at(0).image_fault.empty());
+}
+
 TEST_CASE("a daemon that starts waits for a report that the last one did not get") {
   ImageSite site;
   site.begin(7);

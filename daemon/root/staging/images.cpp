@@ -76,12 +76,13 @@ Status Images::start_worker(JobRecord& record, const std::vector<Fd>& fuse) {
       [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); });
 }
 
-// The job's end kills it. Before that, whoever uses an image gets ENOTCONN at once, and the output
-// says why when the job has ended.
+// It is done when the epilog's hook has detached all. Before that, whoever uses an image gets
+// ENOTCONN at once, and the output says why when the job has ended.
 void Images::worker_ended(const JobKey& key, const WorkerEnd& end) {
   JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->ended) return;
   const WorkerStatus status = deps_.files.status(key, WorkerTask::serve);
+  if (status.phase == WorkerPhase::done) return;
   record->image_fault = status.phase == WorkerPhase::failed
                             ? printable(status.cause, Newlines::join)
                             : "the process that serves them " + end.text;

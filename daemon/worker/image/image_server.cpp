@@ -39,7 +39,8 @@ Result<Fd> open_image(std::uint32_t index) {
     if (!image) return image;
     struct stat info {};
     if (::fstat(image->get(), &info) != 0) return system_error("fstat");
-    if (!S_ISREG(info.st_mode)) return Error{EINVAL, "it is not a regular file"};
+    if (!S_ISREG(info.st_mode))
+      return Error{EINVAL, path_of(image->get()) + ": it is not a regular file"};
     static_cast<void>(::posix_fadvise(image->get(), 0, 0, POSIX_FADV_RANDOM));
     return image;
   }

@@ -52,6 +52,13 @@ ItemSharing::Asked asked_of(const DatasetItem& item) {
   return item.writable ? Asked::writable : item.mount ? Asked::mounted : Asked::yes;
 }
 
+Error no_mount_here(const StageOrder& order) {
+  const std::string& why = order.images.refusal;
+  return {0, "images cannot be mounted on node " + order.node + (why.empty() ? "" : ": " + why),
+          "Leave out mount, and the job gets the image as a file; or stage an archive, whose files "
+          "are extracted. Or ask your administrators for it."};
+}
+
 // One --stage-dataset= option on its way: which sources it means, and where they go.
 class Dataset final : public StagedItem {
  public:
@@ -126,6 +133,7 @@ Result<DatasetSources> Dataset::find() {
 }
 
 Status Dataset::plan() {
+  if (is_mounted() && context_.order.images.mounts.empty()) return no_mount_here(context_.order);
   if (sharing_.is_link()) {
     return claim(item_.destination.empty() ? last_part(sharing_.path()) : item_.destination,
                  item_.source);

@@ -316,8 +316,7 @@ Status StagedItem::look_at_mount() const {
   if (code == 0) return {};
   return fault(code,
                source() + ": cannot be mounted: the process that serves it has ended (" +
-                   std::strerror(code) +
-                   "): the image is damaged, or of a kind that libsquashfuse cannot read",
+                   std::strerror(code) + "): the image is damaged, or the process was stopped",
                "Test it with: unsquashfs -s " + shell_word(source()) +
                    " (without mount, the image is copied as it is)");
 }
