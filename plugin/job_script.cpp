@@ -197,7 +197,7 @@ void mount_images(const PluginSettings& settings, const Begin& begin) {
   if (row == nullptr)
     return log_fault(begin.job, "its images are not mounted: nodestaged does not say where");
   const auto mounts = mount_images(row->root + "/" + image_mounts_name(begin.job, begin.restart),
-                                   count, ImageOwner{begin.uid, begin.gid});
+                                   count, ImageUser{begin.uid, begin.gid});
   ImagesMounted message{begin.job, begin.restart, mounts ? "" : mounts.error().what};
   std::vector<int> descriptors;
   if (mounts)

@@ -123,7 +123,7 @@ namespace {
 constexpr const char* k_fuse_options = "rootmode=40500,max_read=1048576";
 
 // The directory is root's, and so is what it lies in.
-Result<Fd> mount_image(int directory_fd, const std::string& name, const ImageOwner& owner) {
+Result<Fd> mount_image(int directory_fd, const std::string& name, const ImageUser& owner) {
   TRY_ASSIGN(const Fd point, open_beneath(directory_fd, name, O_PATH | O_DIRECTORY, 0,
                                           RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV));
   struct stat info {};
@@ -143,7 +143,7 @@ Result<Fd> mount_image(int directory_fd, const std::string& name, const ImageOwn
 }  // namespace
 
 Result<std::vector<Fd>> mount_images(const std::string& directory, std::size_t count,
-                                     const ImageOwner& owner) {
+                                     const ImageUser& owner) {
   TRY_ASSIGN(const Fd opened, open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY | O_NOFOLLOW));
   std::vector<Fd> fuse;
   for (std::size_t i = 0; i < count; ++i) {

@@ -47,12 +47,12 @@ LeftMounts detach_left_mounts(const std::string& directory,
 // Mounts the images of a job for its user, and for nobody else: read-only, on the directories of
 // root's that the daemon has made below `directory`. Returns a descriptor of /dev/fuse for each:
 // who has it answers for what is mounted, and when all copies are closed, the kernel ends that.
-struct ImageOwner {
+struct ImageUser {
   std::uint32_t uid;
   std::uint32_t gid;
 };
 Result<std::vector<Fd>> mount_images(const std::string& directory, std::size_t count,
-                                     const ImageOwner& owner);
+                                     const ImageUser& owner);
 
 // Kills processes of a user that have something open in a tree of results that is kept on the node:
 // they could fill it after it was measured. Slurm has killed what it knows of the job, but a

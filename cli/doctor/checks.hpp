@@ -137,6 +137,8 @@ Finding judge_relay_ports(const PortRange& range, const FreePorts& ports);
 // Returns what the running daemon's workers reported.
 Finding judge_sandbox(const DaemonAbout& about);
 Finding judge_openat2(bool has_openat2);
+// `fault`: why /dev/fuse cannot be opened.
+Finding judge_fuse(const std::optional<std::string>& fault);
 
 // Judges how the notes between a job's nodes are proved. cluster_nodes: 0 if not known. Empty for a
 // daemon of an older release, and where the barrier is off.

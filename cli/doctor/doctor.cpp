@@ -291,6 +291,14 @@ class Doctor {
       look_at_peers();
     }
     report_.add(judge_openat2(has_openat2()));
+    report_.add(judge_fuse(fuse_fault()));
+  }
+
+  // Only root may need to open it.
+  static std::optional<std::string> fuse_fault() {
+    const auto fuse = open_at(AT_FDCWD, "/dev/fuse", O_RDWR);
+    if (fuse || fuse.error().code == EACCES) return std::nullopt;
+    return fuse.error().what;
   }
 
   static bool is_listable(const char* path) {

@@ -329,6 +329,13 @@ Finding judge_openat2(bool has_openat2) {
                                "Linux 5.9 or later.");
 }
 
+Finding judge_fuse(const std::optional<std::string>& fault) {
+  if (!fault) return ok("images can be mounted (FUSE)");
+  return warning("images cannot be mounted (" + *fault + "): datasets with mount fail on this node",
+                 "Load the kernel's module: modprobe fuse; and a file in /etc/modules-load.d with "
+                 "that name.");
+}
+
 std::vector<Finding> judge_credentials(const CredentialState& state, std::size_t cluster_nodes) {
   const std::string without =
       ": the nodes of a job do not wait for each other, do not learn how the job ended, and do not "

@@ -33,7 +33,7 @@ finds() {
     for what in "is for Slurm $(slurm_release), as is this host's" "is \`required\`" "after the plugin was installed" "nodestaged answers" \
         "PrologFlags=Alloc" "BatchStartTimeout=" "PrologEpilogTimeout: none" "no private /tmp" "running daemon" \
         "job directories are in /localscratch" "are free there" \
-        "shared items are kept in /localscratch/.nodestage-cache" "seccomp" "openat2" \
+        "shared items are kept in /localscratch/.nodestage-cache" "seccomp" "openat2" "images can be mounted" \
         "datasets with in=memory are in /dev/shm" "Slurm's state of this node: idle" "100 of 100 ports of relay.ports (6826-6925) are free"; do
         grep -E "^ok +" <<<"$output" | grep -F "$what"
     done

@@ -166,6 +166,22 @@ no_servers() {
     assert_clean
 }
 
+@test "an image that is kept for all who may read it: each user's job has a mount and a server of its own" {
+    reload_daemons "$BASE"$'scope = "readers"\nmin_age = 0\n'
+    as alice sh -c 'cp files.sqsh /project/shared.sqsh && chmod 644 /project/shared.sqsh'
+    for user in alice bob; do
+        sbatch_ends COMPLETED --as=$user -w n1 --stage-dataset=/project/shared.sqsh:data,mount,shared --wrap 'cat $NODESTAGE_DATASET/link; readlink $SLURM_TMPDIR/.nodestage-shared/data'
+        has "$OUTPUT" 'file 7' /localscratch/.nodestage-cache/
+    done
+    has "$OUTPUT" 'already here' 'for all who may read it'
+    as alice sh -c 'chmod 600 /project/shared.sqsh'
+    sbatch_ends FAILED --as=bob -w n1 --stage-dataset=/project/shared.sqsh:data,mount,shared --wrap 'echo RUNS'
+    lacks "$OUTPUT" RUNS
+    reload_daemons "$BASE"
+    on n1 nodestage cache --drop >/dev/null || true
+    allow_cache=1 assert_idle_clean
+}
+
 # A process of alice's is below a mount, beside the job.
 holds_mount() {
     on n1 sh -c 'ls -l /proc/[0-9]*/cwd 2>/dev/null' | grep -q /.nodestage-images/
@@ -181,4 +197,13 @@ holds_mount() {
     assert_clean
     on n1 pkill -KILL -u alice -x sleep
     wait "$mine" || true
+}
+
+# The last one: Slurm stays so.
+@test "jobs with a mount name space and a /tmp of their own (job_container/tmpfs)" {
+    cluster restart-slurm --private-tmp --slurm-conf=AuthInfo=cred_expire=5
+    on n1 touch /tmp/of_the_node
+    sbatch_ends COMPLETED -w n1 --stage-dataset=files.sqsh:data,mount --wrap "[ ! -e /tmp/of_the_node ] && $READ; srun sh -c '$READ'"
+    [ "$(grep -c WHOLE <<<"$OUTPUT")" = 2 ]
+    assert_clean
 }

@@ -366,6 +366,8 @@ TEST_CASE("doctor: by what the nodes of a job prove their notes") {
 TEST_CASE("doctor: the kernel and cgroups") {
   CHECK(judge_openat2(true).grade == Grade::ok);
   CHECK(judge_openat2(false).grade == Grade::problem);
+  CHECK(judge_fuse({}).grade == Grade::ok);
+  CHECK(judge_fuse("/dev/fuse: No such file or directory").grade == Grade::warning);
   DaemonAbout about;
   CHECK(judge_cgroups(about).grade == Grade::ok);
   about.cgroups_missing = "off";

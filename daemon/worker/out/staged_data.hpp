@@ -92,7 +92,7 @@ class StagedData {
   const int job_fd_;
   const std::string directory_;
   std::vector<Place> places_;
-  std::size_t images_ = 0;  // of the request so far
+  std::size_t images_ = 0;             // of the request so far
   std::optional<PlacedNames> placed_;  // else the matches of a glob are known by it alone
 };
 

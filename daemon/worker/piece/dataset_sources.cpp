@@ -203,9 +203,7 @@ Status empty(int directory) {
 
 }  // namespace
 
-std::string DirectoryPiece::default_name() const {
-  return nodestage::default_name(path, wanted);
-}
+std::string DirectoryPiece::default_name() const { return nodestage::default_name(path, wanted); }
 
 Result<Need> DirectoryPiece::need() {
   return wanted.only == nullptr ? Need{} : need_of(*wanted.only);

@@ -191,9 +191,7 @@ std::string nested_note(std::uint64_t archives, std::uint64_t files, const char*
          " files are named like archives; nested extracts them";
 }
 
-std::string ArchivePiece::default_name() const {
-  return nodestage::default_name(path, wanted);
-}
+std::string ArchivePiece::default_name() const { return nodestage::default_name(path, wanted); }
 
 std::string ArchivePiece::kind() const {
   std::string kind(row_of(container_).name);
