@@ -32,8 +32,8 @@ wait $living || { cat .living; exit 1; }
 has "$(<.living)" $'\n7'
 [ -z "$(ls -A tmp)" ]
 
-# A server that has died: the command gets errors at once, and the run says why.
-says --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c 'pkill -KILL -P $NODESTAGE_RUN nodestage-worke; ls $SLURM_TMPDIR/data/'
+# A server that has died: the command gets errors at once, and the run says why. What waits at that moment can get another one.
+says --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c 'pkill -KILL -P $NODESTAGE_RUN nodestage-worke; ls $SLURM_TMPDIR/data/; ls $SLURM_TMPDIR/data/'
 [ "$code" != 0 ]
 has "$said" 'a mounted image can no longer be read'
 [ "$(mounts)" = 0 ]
