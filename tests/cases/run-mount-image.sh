@@ -32,18 +32,26 @@ wait $living || { cat .living; exit 1; }
 has "$(<.living)" $'\n7'
 [ -z "$(ls -A tmp)" ]
 
-# A server that has died: the command gets errors at once, and the run says why.
-says --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c 'pkill -KILL -P $NODESTAGE_RUN nodestage-worke; ls $SLURM_TMPDIR/data/'
+# A server that has died: the command gets errors at once, and the run says why. What waits at that moment can get another one.
+says --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c 'pkill -KILL -P $NODESTAGE_RUN nodestage-worke; ls $SLURM_TMPDIR/data/; ls $SLURM_TMPDIR/data/'
 [ "$code" != 0 ]
 has "$said" 'a mounted image can no longer be read'
 [ "$(mounts)" = 0 ]
 
-# A signal while the command runs, and a node without the program.
+# A signal: while a server stands still, for which the staging waits, and while the command runs.
+nodestage run --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sleep 1000 >.stopped 2>&1 &
+until worker=$(pgrep -P $! nodestage-worke | head -n 1) && server=$(pgrep -P "$worker"); do kill -0 $!; done
+kill -STOP "$server"
+kill $!
+wait $! || true
+[ -z "$(ls -A tmp)" ]
 nodestage run --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c 'touch begun; exec sleep 1000' &
 until [ -e begun ]; do kill -0 $!; sleep 0.05; done
 kill $!
 wait $! || true
 [ -z "$(ls -A tmp)" ]
+
+# A node without fusermount3.
 nodestage=$(type -P nodestage)
 ! said=$(PATH=$PWD "$nodestage" run --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- /bin/true 2>&1)
 has "$said" 'images cannot be mounted on node' 'fusermount3 cannot be run; it is in the package fuse3' 'Leave out mount'
