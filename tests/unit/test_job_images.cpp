@@ -27,7 +27,7 @@ struct ImageSite : JobSite {
     std::vector<Fd> fuse;
     for (std::size_t i = 0; i < count; ++i)
       fuse.emplace_back(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    return std::holds_alternative<Accepted>(jobs->mounted({job, 0, fault}, fuse));
+    return std::holds_alternative<Accepted>(jobs->mounted({job, 0, fault}, std::move(fuse)));
   }
   [[nodiscard]] std::string path(const std::string& name) const {
     return scratch / (".nodestage-images/" + name);
@@ -80,6 +80,21 @@ TEST_CASE("the directories of a job's images go with the job, and what is mounte
   static_cast<void>(site.jobs->place({8, 0}));
   site.pass(std::chrono::seconds(5));
   CHECK_FALSE(fs::exists(site.path("")));
+}
+
+TEST_CASE("where the site makes the directory after the hook has run, what it has reported waits") {
+  ImageSite site;
+  site.config.tmpdir.create = CreateDirectory::never;
+  site.start_daemon();
+  site.begin(7);
+  REQUIRE(site.report(7, 2));
+  CHECK(site.workers.alive.empty());
+  const std::string directory = site.scratch / "alice.7.0";
+  REQUIRE(fs::create_directory(directory));
+  REQUIRE(::chown(directory.c_str(), ImageSite::user(), ImageSite::group()) == 0);
+  site.pass(std::chrono::seconds(2));
+  CHECK(site.workers.find(WorkerTask::serve) != nullptr);
+  CHECK(site.told().mounts.size() == 2);
 }
 
 TEST_CASE("why images are not mounted is what the worker is told") {

@@ -171,11 +171,11 @@ Message Jobs::exited(const Exited& exited) {
   return Accepted{};
 }
 
-Message Jobs::mounted(const ImagesMounted& mounted, const std::vector<Fd>& descriptors) {
+Message Jobs::mounted(const ImagesMounted& mounted, std::vector<Fd> descriptors) {
   JobRecord* record = table_.find({mounted.job, mounted.restart});
   if (record == nullptr)
     return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
-  const Status taken = images_.mounted(*record, mounted.fault, descriptors);
+  const Status taken = images_.mounted(*record, mounted.fault, std::move(descriptors));
   if (!taken) return Refused{RefusalReason::busy, taken.error().what};
   return Accepted{};
 }

@@ -70,7 +70,7 @@ class Jobs final : private JobEvents {
   Message begin(const Begin& begin);
   Message exited(const Exited& exited);
   // `descriptors`: of /dev/fuse, those that the hook has mounted.
-  Message mounted(const ImagesMounted& mounted, const std::vector<Fd>& descriptors);
+  Message mounted(const ImagesMounted& mounted, std::vector<Fd> descriptors);
   [[nodiscard]] PlaceRow place(const PlaceQuery& ask);
   // Returns the uid of a live job, for the check whether a caller may ask.
   [[nodiscard]] std::optional<std::uint32_t> owner(std::uint32_t job) const;

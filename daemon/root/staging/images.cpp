@@ -31,7 +31,8 @@ bool Images::is_awaited(const JobRecord& record) {
   return images_of(record) > 0 && !record.images_known;
 }
 
-void Images::await(const JobRecord& record) {
+void Images::await(JobRecord& record) {
+  if (const auto reported = reports_.extract(record.key())) return take(record, reported.mapped());
   deps_.loop.after(std::chrono::seconds(deps_.config.peer.begin_wait_s),
                    [this, key = record.key()] {
                      JobRecord* waiting = deps_.table.find(key);
@@ -49,17 +50,26 @@ void Images::decide(JobRecord& record, const std::string& fault) {
   if (deps_.events.step_of(key) == Step::await_mounts) deps_.events.done(key, Fact::queued);
 }
 
-// The first word counts.
-Status Images::mounted(JobRecord& record, const std::string& fault, const std::vector<Fd>& fuse) {
-  if (record.ended || !is_awaited(record)) return Error{EEXIST, "nothing is to be mounted for it"};
-  std::string why = printable(fault, Newlines::join);
-  if (why.empty() && fuse.size() != images_of(record))
-    why = "the prolog's hook has mounted " + human_count(fuse.size()) + " of " +
+// The first word counts. A site may make the job's directory after the hook has run.
+Status Images::mounted(JobRecord& record, std::string fault, std::vector<Fd> fuse) {
+  if (record.ended || !is_awaited(record) || reports_.contains(record.key()))
+    return Error{EEXIST, "nothing is to be mounted for it"};
+  Report report{std::move(fault), std::move(fuse)};
+  if (record.state == JobState::waiting_for_directory)
+    reports_[record.key()] = std::move(report);
+  else
+    take(record, report);
+  return {};
+}
+
+void Images::take(JobRecord& record, const Report& report) {
+  std::string why = printable(report.fault, Newlines::join);
+  if (why.empty() && report.fuse.size() != images_of(record))
+    why = "the prolog's hook has mounted " + human_count(report.fuse.size()) + " of " +
           human_count(images_of(record));
-  const Status started = why.empty() ? start_worker(record, fuse) : Status();
+  const Status started = why.empty() ? start_worker(record, report.fuse) : Status();
   if (!started) why = "the process that serves them cannot be started: " + started.error().what;
   decide(record, why);
-  return {};
 }
 
 Status Images::start_worker(JobRecord& record, const std::vector<Fd>& fuse) {

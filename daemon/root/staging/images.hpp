@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -40,12 +41,12 @@ class Images {
   // Makes the directories on which the hook mounts the images of a job that begins. Call it before
   // the hook learns that the job has begun.
   void prepare(JobRecord& record) const;
-  // Takes the descriptors of what the hook has mounted, and starts the worker that serves them; or
-  // the fault, with which the items fail.
-  Status mounted(JobRecord& record, const std::string& fault, const std::vector<Fd>& fuse);
+  // Takes the descriptors of what the hook has mounted, and starts the worker that serves them once
+  // the job has its directory; or the fault, with which the items fail.
+  Status mounted(JobRecord& record, std::string fault, std::vector<Fd> fuse);
   // Whether it is not known yet if the job's images are mounted. Waits for that: reports `queued`.
   [[nodiscard]] static bool is_awaited(const JobRecord& record);
-  void await(const JobRecord& record);
+  void await(JobRecord& record);
   // What a worker that stages is told.
   [[nodiscard]] ImageRules rules(const JobRecord& record) const;
 
@@ -54,7 +55,10 @@ class Images {
   // Ends the worker of a job that has ended, with which the kernel ends the file systems.
   void stop(const JobKey& key) { deps_.workers.kill(key, WorkerTask::serve); }
   // Removes the directories of a job that is gone.
-  void forget(const JobKey& key) const { deps_.areas.remove_image_mounts(key); }
+  void forget(const JobKey& key) {
+    reports_.erase(key);
+    deps_.areas.remove_image_mounts(key);
+  }
 
   // Paths below the root of what is still mounted of this job, if any, and of those that have
   // ended, at most so many.
@@ -63,11 +67,18 @@ class Images {
   void remove_again() const;
 
  private:
+  // What the hook has reported of a job that is still without its directory.
+  struct Report {
+    std::string fault;
+    std::vector<Fd> fuse;
+  };
+  void take(JobRecord& record, const Report& report);
   Status start_worker(JobRecord& record, const std::vector<Fd>& fuse);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
   void decide(JobRecord& record, const std::string& fault);
 
   Deps deps_;
+  std::map<JobKey, Report> reports_;
 };
 
 }  // namespace nodestage
