@@ -28,13 +28,16 @@ constexpr std::uint64_t k_for_ever_s = 10ULL * 365 * 24 * 3600;
 // Requests are short: the longest has a name. The kernel wants room for the largest write.
 constexpr std::uint32_t k_max_write = 4096;
 constexpr std::size_t k_request_bytes = 64 * 1024;
-constexpr std::uint16_t k_max_pages = 256;  // of one read
-constexpr std::size_t k_page_bytes = 4096;
-constexpr std::size_t k_reply_bytes = k_max_pages * k_page_bytes;
 constexpr std::uint16_t k_max_background = 64;  // requests that nobody waits for: reading ahead
 constexpr std::uint32_t k_wanted = FUSE_ASYNC_READ | FUSE_PARALLEL_DIROPS | FUSE_DO_READDIRPLUS |
                                    FUSE_READDIRPLUS_AUTO | FUSE_NO_OPEN_SUPPORT |
                                    FUSE_NO_OPENDIR_SUPPORT | FUSE_CACHE_SYMLINKS | FUSE_MAX_PAGES;
+
+std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+// The largest reply. The kernel asks for no more pages at once than it is told, and an older one
+// for 32 of them; it would take a shorter reply for the end of the file.
+std::size_t reply_bytes() { return std::max<std::size_t>(1 << 20, 32 * page_bytes()); }
 
 // The kernel's number of an inode: 1 is the root, and 0 is none, while the first inode of an image
 // has the number 0.
@@ -57,7 +60,7 @@ class Answers {
       : session_(session),
         image_(std::move(image)),
         request_(std::make_unique_for_overwrite<std::byte[]>(k_request_bytes)),
-        reply_(std::make_unique_for_overwrite<std::byte[]>(k_reply_bytes)) {}
+        reply_(std::make_unique_for_overwrite<std::byte[]>(reply_bytes())) {}
 
   // Returns once the file system is unmounted. A fault: it was none.
   Status serve() {
@@ -176,7 +179,7 @@ class Answers {
     out.congestion_threshold = k_max_background;
     out.max_write = k_max_write;
     out.time_gran = 1'000'000'000;  // an image's times are whole seconds
-    out.max_pages = k_max_pages;
+    out.max_pages = static_cast<std::uint16_t>(reply_bytes() / page_bytes());
     session_.kernel_flags = in.flags;
     return in.major == FUSE_KERNEL_VERSION ? reply(out) : EPROTO;
   }
@@ -257,7 +260,7 @@ class Answers {
     const auto in = body<fuse_read_in>();
     const auto file = node();
     if (!file) return code_of(file.error());
-    const std::size_t most = std::min<std::size_t>(in.size, k_reply_bytes);
+    const std::size_t most = std::min<std::size_t>(in.size, reply_bytes());
     const auto got = image_.read(*file, in.offset, {reply_.get(), most});
     if (!got) return code_of(got.error());
     size_ = *got;
@@ -299,7 +302,7 @@ class Answers {
     const auto in = body<fuse_read_in>();
     const auto directory = node();
     if (!directory) return code_of(directory.error());
-    const std::size_t most = std::min<std::size_t>(in.size, k_reply_bytes);
+    const std::size_t most = std::min<std::size_t>(in.size, reply_bytes());
     const std::uint64_t up = head_.nodeid == k_root_number ? directory->number : directory->parent;
     if (in.offset < 1 && !add(most, record_of<Record>(directory->number, S_IFDIR), ".", 1))
       return 0;
