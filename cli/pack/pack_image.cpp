@@ -37,12 +37,21 @@ constexpr std::chrono::milliseconds k_image_poll{100};
 constexpr std::size_t k_most_said = 4096;
 constexpr int k_cannot_run = 127;
 
-// A read of a small file decompresses the whole block that it lies in, together with others. So the
-// block is as small as the program's own choice; larger ones save little of what is compressed
-// already, such as pictures. zstd's level 3 is packed fast, and every level is read as fast.
+// A read of a small file would decompress a whole block of it and many others ("fragments"), for
+// some percent less of what is hardly compressible, such as pictures: so each file has blocks of
+// its own. zstd's level 3 is packed fast, and every level is read as fast.
 const std::vector<std::string> k_form = {
-    "-noappend",  "-comp",  "zstd",         "-Xcompression-level", "3",    "-b", "128K",
-    "-no-xattrs", "-quiet", "-no-progress", "-exit-on-error",      "-mem", "1G"};
+    "-noappend",  "-comp",  "zstd",         "-Xcompression-level",
+    "3",          "-b",     "128K",         "-no-fragments",
+    "-no-xattrs", "-quiet", "-no-progress", "-exit-on-error"};
+
+// The program refuses to take more than three quarters of the host's memory, and would take a
+// quarter, on a login node that others use, too.
+std::string packing_memory() {
+  constexpr std::int64_t k_most_mib = 1024;
+  const std::int64_t mib = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE) >> 20;
+  return std::to_string(std::clamp<std::int64_t>(mib / 4, 1, k_most_mib)) + "M";
+}
 
 // What is packed.
 struct ImageSource {
@@ -65,7 +74,8 @@ std::vector<std::string> words_for(const ImageSource& source, const std::string&
   const std::string directory = (source.path.starts_with('/') ? "" : "./") + source.path + "/.";
   std::vector<std::string> words = {"mksquashfs", source.is_directory ? directory : "-", image};
   words.insert(words.end(), k_form.begin(), k_form.end());
-  words.insert(words.end(), {"-processors", std::to_string(usable_cpus())});
+  words.insert(words.end(),
+               {"-processors", std::to_string(usable_cpus()), "-mem", packing_memory()});
   if (!source.is_directory) words.insert(words.end(), {"-tar", "-root-mode", "0755"});
   if (mtime) words.insert(words.end(), {"-all-time", std::to_string(*mtime)});
   if (mtime || source.is_directory)

@@ -290,7 +290,6 @@ class Run {
     order.images.mounts = images_->paths();
     ServeOrder serving;
     static_cast<OrderHead&>(serving) = order;
-    serving.memory = order.memory.directory;
     return images_->serve({program(), serving, text_, directory_.fd(), -1, -1, {}});
   }
 

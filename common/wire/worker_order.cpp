@@ -91,11 +91,7 @@ static void each_field(Order& order, auto field) {
     field("push_names", order.push_names);
     field("shows_total", order.shows_total);
   }
-  if constexpr (std::same_as<std::remove_const_t<Order>, ServeOrder>) {
-    field("images", order.images);
-    field("cache", order.cache);
-    field("memory", order.memory);
-  }
+  if constexpr (std::same_as<std::remove_const_t<Order>, ServeOrder>) field("images", order.images);
   if constexpr (requires { order.recover_to; }) field("recover_to", order.recover_to);
   if constexpr (requires { order.is_urgent; }) field("is_urgent", order.is_urgent);
   if constexpr (requires { order.stdout_path; }) field("stdout_path", order.stdout_path);

@@ -426,8 +426,6 @@ struct KeepOrder : StageOrder {};
 struct ServeOrder : OrderHead {
   SandboxNeed sandbox = SandboxNeed::available;
   std::uint32_t images = 0;  // descriptors from k_worker_fuse_fd on
-  std::string cache;         // as in IdentifyOrder: image_link() may lead there
-  std::string memory;        // MemoryRules::directory, likewise
 };
 
 struct MeasureOrder : DeliveryOrder {};

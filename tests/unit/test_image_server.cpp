@@ -124,7 +124,7 @@ TEST_CASE("an image that cannot be served is named, with the cause") {
   CHECK(open_code(mounted.at(0) + "/file", O_RDONLY) == ENOTCONN);
   CHECK(mounted.end() == 1);
   check_has(mounted.status().cause,
-            {source.tree + "/file: it is not a squashfs image", "mksquashfs"});
+            {source.tree + "/file: ", "is not a squashfs image", "nodestage pack --image"});
 }
 
 TEST_CASE("what serves ends with the process that was started") {

@@ -182,7 +182,7 @@ TEST_CASE("an order for each task is blank, and is for that task") {
 TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each task needs") {
   const auto earlier = nlohmann::json::parse(
       R"({"for_readers":true,"hands_over":true,"only_items":[3],"array_job":4294967295,"array_known":true,"array_task":3,)"
-      R"("image_mounts":["/i/0"],"image_refusal":"n","images":2,"memory":"/m/7.0",)"
+      R"("image_mounts":["/i/0"],"image_refusal":"n","images":2,)"
       R"("cache":"/c","cache_min_age_s":61,"cache_never":["/n"],)"
       R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
       R"("extract_escaping":1,"extract_max_entries":1000000001,"extract_max_ratio":50001,)"
@@ -230,7 +230,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
                                            notice + " lines_to output_job",
                                            identify,
                                            identify + stage + relay,
-                                           " sandbox images cache memory"};
+                                           " sandbox images"};
   for (std::size_t task = 0; task < fields.size(); ++task) {
     CAPTURE(task);
     auto whole = earlier;

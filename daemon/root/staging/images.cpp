@@ -77,8 +77,6 @@ Status Images::start_worker(JobRecord& record, const std::vector<Fd>& fuse) {
   WorkerStart start = deps_.workers.order(record, WorkerTask::serve);
   auto& order = std::get<ServeOrder>(start.order);
   order.images = static_cast<std::uint32_t>(fuse.size());
-  order.cache = deps_.areas.cache_path();
-  if (may_be_in_memory(record.begin.request)) order.memory = deps_.areas.memory_path(record.key());
   start.directory_fd = directory.get();
   for (const Fd& fd : fuse) start.fuse_fds.push_back(fd.get());
   return deps_.workers.start(

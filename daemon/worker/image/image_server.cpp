@@ -1,17 +1,18 @@
 #include "daemon/worker/image/image_server.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <chrono>
 #include <exception>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "common/os/child.hpp"
@@ -23,27 +24,48 @@
 namespace nodestage {
 namespace {
 
-constexpr auto k_image_poll = std::chrono::milliseconds(50);
-constexpr std::uint32_t k_max_server_threads = 64;  // for each image
+// Of all images of a job: they share what a worker may take (worker.pids).
+constexpr std::uint32_t k_max_server_threads = 64;
 
 int fuse_fd_of(std::uint32_t index) { return k_worker_fuse_fd + static_cast<int>(index); }
 
+// New names in the job directory. A user has a limited number of watches: without one, the caller
+// looks again soon.
+class NewNames {
+ public:
+  NewNames() : watch_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+    const std::string place = "/proc/self/fd/" + std::to_string(k_worker_directory_fd);
+    is_watched_ = ::inotify_add_watch(watch_.get(), place.c_str(), IN_CREATE | IN_MOVED_TO) >= 0;
+  }
+  void await() const {
+    constexpr int k_watched_ms = 10'000;
+    constexpr int k_unwatched_ms = 100;
+    pollfd entry{watch_.get(), POLLIN, 0};
+    static_cast<void>(::poll(&entry, 1, is_watched_ ? k_watched_ms : k_unwatched_ms));
+    std::array<char, 4096> events;
+    while (::read(watch_.get(), events.data(), events.size()) > 0) continue;
+  }
+
+ private:
+  Fd watch_;
+  bool is_watched_ = false;
+};
+
 // Waits until the worker task `stage` has placed the image.
 Result<Fd> open_image(std::uint32_t index) {
-  while (true) {
-    auto image = open_at(k_worker_directory_fd, image_link(index), O_RDONLY | O_NONBLOCK);
-    if (!image && image.error().code == ENOENT) {
-      std::this_thread::sleep_for(k_image_poll);
-      continue;
-    }
-    if (!image) return image;
-    struct stat info {};
-    if (::fstat(image->get(), &info) != 0) return system_error("fstat");
-    if (!S_ISREG(info.st_mode))
-      return Error{EINVAL, path_of(image->get()) + ": it is not a regular file"};
-    static_cast<void>(::posix_fadvise(image->get(), 0, 0, POSIX_FADV_RANDOM));
-    return image;
+  const NewNames names;
+  auto image = open_at(k_worker_directory_fd, image_link(index), k_open_source);
+  while (!image && image.error().code == ENOENT) {
+    names.await();
+    image = open_at(k_worker_directory_fd, image_link(index), k_open_source);
   }
+  if (!image) return image;
+  struct stat info {};
+  if (::fstat(image->get(), &info) != 0) return system_error("fstat");
+  if (!S_ISREG(info.st_mode))
+    return Error{EINVAL, path_of(image->get()) + ": it is not a regular file"};
+  static_cast<void>(::posix_fadvise(image->get(), 0, 0, POSIX_FADV_RANDOM));
+  return image;
 }
 
 Status serve_index(const ServeOrder& order, std::uint32_t index,
@@ -53,7 +75,8 @@ Status serve_index(const ServeOrder& order, std::uint32_t index,
   TRY(confine());
   auto image = SquashImage::open(file.get());
   if (!image) return with_prefix(std::move(image.error()), name + ": ");
-  const std::uint32_t threads = std::clamp<std::uint32_t>(order.threads, 1, k_max_server_threads);
+  const std::uint32_t threads =
+      std::clamp<std::uint32_t>(order.threads, 1, k_max_server_threads / order.images);
   return serve_image(fuse_fd_of(index), *image, name, {order.uid, order.gid}, threads);
 }
 

@@ -21,7 +21,8 @@ struct Superblock {
   std::uint64_t fragment_table = 0;
 };
 
-// Reads and checks it: the image is whole, and its numbers are within the limits of the format.
+// Reads and checks it (common/text/squashfs_image.hpp): the image is whole, and its numbers are
+// within the limits of the format.
 Result<Superblock> read_superblock(int fd);
 
 // The fault of an image whose content contradicts itself.
