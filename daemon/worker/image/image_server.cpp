@@ -113,10 +113,11 @@ int run_serve(const ServeOrder& order, const std::function<Status()>& confine) {
   }
   for (std::uint32_t i = 0; i < servers.size(); ++i) ::close(fuse_fd_of(i));
   int worst = 0;
-  for (ChildProcess& server : servers) {
-    const int code = exit_code_of(server.wait().value_or(1));
+  for (std::uint32_t i = 0; i < servers.size(); ++i) {
+    const int code = exit_code_of(servers[i].wait().value_or(1));
     if (code > 1)
-      log_line("the server of an image has ended with exit code " + std::to_string(code));
+      fail_index({0, "the process that serves image " + std::to_string(i + 1) +
+                         " has ended with exit code " + std::to_string(code)});
     if (code != 0) worst = 1;
   }
   if (worst == 0) static_cast<void>(write_status_phase(k_worker_status_fd, WorkerPhase::done));
