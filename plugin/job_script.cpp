@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -141,7 +140,7 @@ void end_left_writers(const PluginSettings& settings, const End& end) {
 class UserMounts {
  public:
   UserMounts(const PluginSettings& settings, const PlaceQuery& job, Deadline limit)
-      : job_(job.job) {
+      : job_(job.job), own_images_(image_mounts_name(job.job, job.restart) + "/") {
     if (users_fuse_mounts().empty()) return;
     const Deadline reach = std::min(limit, Clock::now() + settings.begin_wait);
     const Deadline answer = std::min(limit, std::max(reach, Clock::now() + k_place_wait));
@@ -154,8 +153,11 @@ class UserMounts {
     }
   }
 
-  void detach_over_job_directories() const {
-    detach([this](std::string_view path) {
+  // Of the job itself, images are detached at its end alone.
+  enum class Own { spared, detached };
+  void detach_over_job_directories(Own own) const {
+    detach([this, own](std::string_view path) {
+      if (own == Own::spared && path.starts_with(own_images_)) return false;
       return std::find(row_.directories.begin(), row_.directories.end(), path) !=
              row_.directories.end();
     });
@@ -182,31 +184,35 @@ class UserMounts {
   }
 
   std::uint32_t job_;
+  std::string own_images_;
   PlaceRow row_;
 };
 
-// Mounts the images of a job that has begun, and hands them to the daemon, which answers for them.
-// A fault is the daemon's to tell: the items fail with it.
+// Mounts the images of a job that has begun, and hands them to the daemon, which has them served. A
+// fault is the daemon's to tell: the items fail with it.
 void mount_images(const PluginSettings& settings, const Begin& begin) {
   const std::size_t count = std::min(images_in(begin.request), k_max_images);
   if (count == 0) return;
-  const Deadline limit = Clock::now() + k_place_wait;
-  const auto placed =
-      ask_daemon(settings.socket, PlaceQuery{begin.job, begin.restart}, limit, limit);
+  const auto ask = [&settings](const Message& question, const std::vector<int>& descriptors = {}) {
+    const Deadline reach = Clock::now() + settings.begin_wait;
+    return ask_daemon(settings.socket, question, reach,
+                      std::max(reach, Clock::now() + k_place_wait), descriptors);
+  };
+  const auto placed = ask(PlaceQuery{begin.job, begin.restart});
   const auto* row = placed ? std::get_if<PlaceRow>(&placed.value()) : nullptr;
   if (row == nullptr)
     return log_fault(begin.job, "its images are not mounted: nodestaged does not say where");
   const auto mounts = mount_images(row->root + "/" + image_mounts_name(begin.job, begin.restart),
                                    count, ImageUser{begin.uid, begin.gid});
-  ImagesMounted message{begin.job, begin.restart, mounts ? "" : mounts.error().what};
+  const ImagesMounted report{begin.job, begin.restart, mounts ? "" : mounts.error().what};
+  if (!mounts) log_fault(begin.job, "its images are not mounted: " + report.fault);
   std::vector<int> descriptors;
-  if (mounts)
-    std::transform(mounts->begin(), mounts->end(), std::back_inserter(descriptors),
-                   [](const Fd& fd) { return fd.get(); });
-  const Deadline answer = Clock::now() + k_place_wait;
-  const auto reply = ask_daemon(settings.socket, message, answer, answer, descriptors);
-  if (!mounts) log_fault(begin.job, "its images are not mounted: " + message.fault);
-  if (!reply) log_fault(begin.job, "nodestaged does not serve its images: " + reply.error().what);
+  for (std::size_t i = 0; mounts && i < count; ++i) descriptors.push_back((*mounts)[i].get());
+  const auto reply = ask(report, descriptors);
+  const auto* refused = reply ? std::get_if<Refused>(&reply.value()) : nullptr;
+  if (!reply || refused != nullptr)
+    log_fault(begin.job, "nodestaged does not serve its images: " +
+                             (reply ? refused->what : reply.error().what));
 }
 
 // What the tasks of the job could not tell the daemon when it was away. The answer to a wait may
@@ -227,14 +233,14 @@ void end_job(const PluginSettings& settings, End end) {
   const auto limit = epilog_limit(settings);
   const Deadline start = Clock::now();
   const UserMounts mounts(settings, {end.job, end.restart}, start + limit);
-  mounts.detach_over_job_directories();
+  mounts.detach_over_job_directories(UserMounts::Own::detached);
   const auto left = std::chrono::round<std::chrono::seconds>(start + limit - Clock::now());
   end.limit_s = static_cast<std::uint32_t>(
       std::max(left - k_answer_reserve, std::chrono::seconds(1)).count());
   const Deadline reach = std::min(Clock::now() + settings.begin_wait, start + limit);
   send_pending(settings, end.job, reach, start + limit);
   const auto reply = ask_daemon(settings.socket, end, reach, start + limit);
-  mounts.detach_over_job_directories();
+  mounts.detach_over_job_directories(UserMounts::Own::detached);
   mounts.detach_where_unwanted();
   if (reply) {
     log_end(end.job, reply.value());
@@ -263,7 +269,7 @@ int job_prolog(const PluginSettings& settings) {
   // What an earlier job has left mounted may pin the space that this one needs.
   if (begun) {
     const UserMounts mounts(settings, {begin.job, begin.restart}, Clock::now() + k_place_wait);
-    mounts.detach_over_job_directories();
+    mounts.detach_over_job_directories(UserMounts::Own::spared);
     mounts.detach_where_unwanted();
     mount_images(settings, begin);
     return 0;

@@ -216,8 +216,8 @@ Finding judge_spool(const std::string& path, std::uint32_t mode) {
   if ((mode & S_IROTH) == 0) return ok("users cannot list slurmd's spool, " + path);
   return warning(held_lock(path + " (SlurmdSpoolDir)", "slurmd starts and ends no job meanwhile"),
                  "slurmd sets that mode when it starts, so give its unit this line (systemctl edit "
-                 "slurmd): ExecStartPost=+/bin/chmod 711 " +
-                     path);
+                 "slurmd): ExecStartPost=+/bin/sh -c \"sleep 5; chmod 711 " +
+                     path + "\"");
 }
 
 Finding judge_cache_directory(const CacheDirectory& directory) {

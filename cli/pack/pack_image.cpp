@@ -66,8 +66,8 @@ Result<ImageSource> examine_image_source(const std::string& path) {
   return ImageSource{S_ISDIR(info.st_mode), path, mtime};
 }
 
-// The program's words. An image has the time at which it was made in it, and of a tar the top
-// directory has it, too: these are the source's times, so that equal sources give equal images.
+// The program's words. An image says when it was made: that is the source's time, so that equal
+// directories give equal images. (Of a tar, the top directory has the time of now.)
 std::vector<std::string> words_for(const ImageSource& source, const std::string& image,
                                    std::optional<std::int64_t> mtime) {
   // "/." follows a link, and no path begins with '-'.
@@ -78,8 +78,7 @@ std::vector<std::string> words_for(const ImageSource& source, const std::string&
                {"-processors", std::to_string(usable_cpus()), "-mem", packing_memory()});
   if (!source.is_directory) words.insert(words.end(), {"-tar", "-root-mode", "0755"});
   if (mtime) words.insert(words.end(), {"-all-time", std::to_string(*mtime)});
-  if (mtime || source.is_directory)
-    words.insert(words.end(), {"-mkfs-time", std::to_string(mtime.value_or(source.mtime))});
+  words.insert(words.end(), {"-mkfs-time", std::to_string(mtime.value_or(source.mtime))});
   return words;
 }
 
@@ -95,12 +94,8 @@ class ImageMaker {
       TRY_ASSIGN(tar_, make_pipe());
     }
     std::vector<std::string> words = words_for(source, image, mtime);
-    const auto moment = std::to_string(source.mtime);
-    const bool needs_moment = !source.is_directory && !mtime;
     const pid_t parent = ::getpid();
-    TRY_ASSIGN(child_, ChildProcess::start(Orphan::killed, [&] {
-                 return become(words, needs_moment ? moment.c_str() : nullptr, parent);
-               }));
+    TRY_ASSIGN(child_, ChildProcess::start(Orphan::killed, [&] { return become(words, parent); }));
     tar_.read.reset();
     std::thread feeding;
     if (!source.is_directory) feeding = std::thread([this, &source] { feed(source.path); });
@@ -114,7 +109,7 @@ class ImageMaker {
 
  private:
   // In the child. A group of its own, so that Ctrl-C reaches this process alone, which ends it.
-  int become(std::vector<std::string>& words, const char* moment, pid_t parent) const {
+  int become(std::vector<std::string>& words, pid_t parent) const {
     signals_.restore_in_child();
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -124,8 +119,7 @@ class ImageMaker {
     ::dup2(none, STDOUT_FILENO);
     ::dup2(said_.get(), STDERR_FILENO);
     // It would make -mkfs-time an error.
-    if (moment == nullptr) ::unsetenv("SOURCE_DATE_EPOCH");
-    if (moment != nullptr) ::setenv("SOURCE_DATE_EPOCH", moment, 1);
+    ::unsetenv("SOURCE_DATE_EPOCH");  // it would bound the times of all files
     ::execvp(words.front().c_str(), exec_texts(words).data());
     return k_cannot_run;
   }

@@ -92,10 +92,10 @@ std::string pack_advice(int code) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
-      return "Free some space there, or write to another directory with -o.";
+      return "Free some space there, or write to another directory.";
     case EACCES:
     case EPERM:
-      return "Check that you may write to the path of -o.";
+      return "Check that you may write there.";
     case EEXIST:
       return "--force replaces it.";
     case k_foreign_entry:

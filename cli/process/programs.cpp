@@ -34,6 +34,7 @@ int become(Program program, int null, int out, int errors, pid_t parent) {
   descriptors.push_back(null);
   if (!place_descriptors(descriptors) || !reset_process()) return 126;
   if (program.account && !become(*program.account)) return 126;
+  if (program.group == Program::Group::own) ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // after the change of uid, which would reset it
   if (::getppid() != parent) return 126;
   auto argv = exec_texts(program.words);

@@ -29,6 +29,11 @@ struct Program {
   std::optional<Account> account;     // with all its groups; nullopt: this process's
   std::size_t most_output = 4 << 20;  // bytes; what comes after them is read and dropped
   int descriptor = -1;                // borrowed; the program gets it as k_program_fd; -1: none
+  enum class Group {
+    callers,
+    own
+  };  // of processes; Ctrl-C on the terminal does not reach an own one
+  Group group = Group::callers;
 };
 
 struct ProgramEnd {

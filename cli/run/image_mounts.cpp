@@ -56,6 +56,7 @@ Result<Fd> mount_at(const std::string& path) {
                    path};
   program.environment = environment_with("_FUSE_COMMFD=" + std::to_string(k_program_fd));
   program.descriptor = theirs.get();
+  program.group = Program::Group::own;
   const ProgramEnd end = run_program(program);
   if (end.code != 0 || end.late) return not_mounted(end);
   return receive_descriptor(ours.get());
@@ -64,6 +65,7 @@ Result<Fd> mount_at(const std::string& path) {
 void detach(const std::string& path) {
   Program program;
   program.words = {k_fusermount, "-u", "-z", "--", path};
+  program.group = Program::Group::own;
   static_cast<void>(run_program(program));
 }
 

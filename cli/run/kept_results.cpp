@@ -215,7 +215,9 @@ bool is_old(const PrivateDirectory& directory) {
 
 void clear_incomplete(const std::string& path) {
   auto directory = PrivateDirectory::adopt_unlocked(path);
-  if (directory && is_old(*directory)) static_cast<void>(!directory->remove());
+  if (!directory || !is_old(*directory)) return;
+  detach_images(path);  // if that has failed before
+  static_cast<void>(!directory->remove());
 }
 
 void clear_record(const std::string& path, const Say& say, const MustStop& must_stop) {

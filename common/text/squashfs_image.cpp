@@ -65,8 +65,8 @@ Error no_image(const std::string& file, std::string_view start) {
 Error test_it(const std::string& file, const std::string& cause) {
   return {0, file + ": " + cause,
           "Was its creation or transfer stopped, by a quota or a time limit? Test it with: "
-          "unsquashfs -s " +
-              shell_word(file)};
+          "unsquashfs -lc " +
+              shell_word(file) + " >/dev/null"};
 }
 
 bool has_sound_blocks(std::string_view start) {

@@ -41,7 +41,7 @@ has "$output" 'the same on n1' 'the same on n2'
 head -c 2000 data.sqsh >cut.sqsh
 job -w n1 --stage-dataset=cut.sqsh:c,mount --wrap 'echo has begun'
 [ "$state" = FAILED ]
-has "$output" 'cut.sqsh: cut off: the image has' 'Test it with: unsquashfs -s'
+has "$output" 'cut.sqsh: cut off: the image has' 'Test it with: unsquashfs -lc'
 lacks "$output" 'has begun'
 job -w n1 --stage-dataset=cut.sqsh:c,mount,optional --wrap 'ls -A $SLURM_TMPDIR; [ ! -L $SLURM_TMPDIR/c ] && echo has begun'
 [ "$state" = COMPLETED ]

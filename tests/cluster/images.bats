@@ -19,7 +19,7 @@ setup_file() {
         head -c 3M /dev/urandom >files/large && ln -s sub/7 files/link && (cd files && find . -type f -exec sha256sum {} + >../sums)
         mksquashfs files files.sqsh -quiet -no-progress -comp zstd >/dev/null
         head -c 200000 files.sqsh >cut.sqsh
-        { head -c 96 files.sqsh; head -c 3M /dev/urandom; } >damaged.sqsh'
+        { head -c 96 files.sqsh; head -c 4M /dev/urandom; } >damaged.sqsh'
 }
 
 teardown() {
@@ -86,7 +86,19 @@ readonly READ='(cd $NODESTAGE_DATASET && sha256sum --quiet -c ~/sums && [ "$(cat
     wait_until 20 job_ended "$JOBID"
     as alice rm go
     text=$(job_output "$JOBID")
-    has "$text" "Transport endpoint is not connected" "code 1" "mounted images could not be read any more"
+    has "$text" "Transport endpoint is not connected" "code 1" "mounted images could not be read"
+    assert_clean
+}
+
+@test "one of two images can no longer be served: the other one can, and the output says why" {
+    JOBID=$(submit alice -w n1 --stage-dataset=files.sqsh:a,mount --stage-dataset=files.sqsh:b,mount --wrap 'echo BEGUN; until [ -e ~/go ]; do sleep 0.1; done
+        cd $SLURM_TMPDIR; cat b/large >/dev/null; echo "b $?"; cat a/large >/dev/null; echo "a $?"')
+    started "$JOBID"
+    on n1 pkill -KILL -n -u alice -x nodestage-worke
+    as alice touch go
+    wait_until 20 job_ended "$JOBID"
+    as alice rm go
+    has "$(job_output "$JOBID")" 'b 1' 'a 0' 'mounted images could not be read: the process that serves image 2 has ended'
     assert_clean
 }
 
@@ -117,6 +129,8 @@ readonly READ='(cd $NODESTAGE_DATASET && sha256sum --quiet -c ~/sums && [ "$(cat
     reload_daemons "$BASE"$'[read]\nmax_rate = "1MiB"\n'
     JOBID=$(submit alice -w n1 --stage-dataset=files.sqsh:data,mount --wrap "$READ")
     wait_until 20 has_answer n1 "$JOBID"
+    # Who looks at all mounts does not wait for it.
+    on_node n1 alice timeout 10 df -a >/dev/null
     kill_and_start n1
     wait_until 40 job_is "$JOBID" COMPLETED
     job_has_output "$JOBID" WHOLE
@@ -144,10 +158,23 @@ no_servers() {
 
 @test "images that cannot be read: the job fails with the cause, and the node does not notice" {
     sbatch_ends FAILED -w n1 --stage-dataset=cut.sqsh:data,mount --wrap 'echo RUNS'
-    has "$OUTPUT" cut.sqsh "unsquashfs -s"
+    has "$OUTPUT" cut.sqsh "unsquashfs -lc"
     lacks "$OUTPUT" RUNS
     sbatch_ends FAILED -w n1 --stage-dataset=damaged.sqsh:data,mount --wrap 'ls $NODESTAGE_DATASET && echo RUNS'
     lacks "$OUTPUT" RUNS
+    # A block that is damaged is the program's error, and the end of the output names the image.
+    as alice sh -c 'mkdir one && seq 300000 >one/text && mksquashfs one block.sqsh -quiet -no-progress -comp zstd >/dev/null
+        printf "%02000d" 7 | dd of=block.sqsh bs=1 seek=1000 conv=notrunc 2>/dev/null'
+    sbatch_wait -w n1 --stage-dataset=block.sqsh:data,mount --wrap 'cat $NODESTAGE_DATASET/text >/dev/null'
+    has "$OUTPUT" 'Input/output error' 'mounted images could not be read: /localscratch/' 'is damaged'
+    assert_clean
+}
+
+@test "an image that a job does without: its mount ends, and nobody waits for it" {
+    sbatch_ends COMPLETED -w n1 --stage-dataset=cut.sqsh:data,mount,optional --stage-dataset=nowhere.sqsh,mount,optional \
+        --wrap 'timeout 10 df -a >/dev/null 2>&1; [ $? != 124 ] && echo SEEN'
+    has "$OUTPUT" SEEN
+    lacks "$OUTPUT" 'could not be read'
     assert_clean
 }
 

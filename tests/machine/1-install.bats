@@ -46,8 +46,8 @@ load machine
 @test "doctor has nothing more to say on a compute node and on a login node, once its advice was taken" {
     # What it says of Debian's slurmd, and how to mend it.
     for node in n1 n2; do
-        has "$(on "$node" 'nodestage doctor' || true)" 'ExecStartPost=+/bin/chmod 711 /var/lib/slurm/slurmd'
-        on "$node" 'mkdir -p /etc/systemd/system/slurmd.service.d && printf "[Service]\nExecStartPost=+/bin/chmod 711 /var/lib/slurm/slurmd\n" \
+        has "$(on "$node" 'nodestage doctor' || true)" 'ExecStartPost=+/bin/sh -c "sleep 5; chmod 711 /var/lib/slurm/slurmd"'
+        on "$node" 'mkdir -p /etc/systemd/system/slurmd.service.d && printf "%s\n" "[Service]" "ExecStartPost=+/bin/sh -c \"sleep 5; chmod 711 /var/lib/slurm/slurmd\"" \
             >/etc/systemd/system/slurmd.service.d/spool.conf && systemctl daemon-reload && systemctl restart slurmd'
     done
     for host in n1 n2 ctl; do

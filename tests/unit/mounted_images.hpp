@@ -4,13 +4,16 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,9 +50,13 @@ class MountedImages {
     if (server_ > 0) static_cast<void>(end());
   }
 
-  // As the worker task `stage` does it, once the image is whole.
+  // As the worker task `stage` does it, once the image is whole. Returns when it is served, or will
+  // never be.
   void place(std::uint32_t index, const std::string& image) const {
     std::filesystem::create_symlink(image, (scratch_ / "job/") + image_link(index));
+    struct stat top {};
+    while (::stat(at(index).c_str(), &top) == 0 && top.st_nlink < 2)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   [[nodiscard]] std::string at(std::uint32_t index) const {
     return scratch_ / ("mount-" + std::to_string(index));

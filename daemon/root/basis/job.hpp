@@ -66,8 +66,9 @@ struct JobRecord {
   ProcessMark pusher;                // of the worker with the task `push`; pid 0: none
   ProcessMark relayer;               // of the worker with the task `relay`; pid 0: none
   ProcessMark server;                // of the worker with the task `serve`; pid 0: none
-  bool images_known = false;  // whether its images are mounted; image_fault: why they are not, or
-  std::string image_fault;    // how the process that serves them has ended
+  bool images_known = false;   // whether its images are mounted; image_fault: why they are not, or
+  bool images_served = false;  // how the process ended that served them
+  std::string image_fault;
   std::vector<ReportPush> pushes;   // the latest k_max_report_pushes
   std::uint32_t pushes_in_all = 0;  // that have ended
   bool push_has_failed = false;     // as its user knows it

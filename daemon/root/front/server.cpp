@@ -60,8 +60,8 @@ Server::~Server() {
 }
 
 Status Server::listen(const std::string& path) {
-  TRY(listen_at(path, 0666));
-  return listen_at(root_socket(path), k_roots_mode);
+  TRY(listen_at(root_socket(path), k_roots_mode));
+  return listen_at(path, 0666);
 }
 
 // Callers find the socket only when it has its mode and somebody listens: a job that came between
@@ -91,7 +91,7 @@ Status Server::watch_listener(int listener) {
 
 // Bounded: callers may connect as fast as they are accepted.
 void Server::accept_all(int listener) {
-  if (closer_.is_full() && listener == listeners_.front().get()) {
+  if (closer_.is_full() && listener == listeners_.back().get()) {
     log_refusal("users",
                 "nobody is accepted while this many connections cannot be closed: " +
                     std::to_string(closer_.children()) +

@@ -77,7 +77,7 @@ class Server {
   Jobs& jobs_;
   std::size_t descriptors_;
   ConnectionCloser closer_{loop_};
-  std::vector<Fd> listeners_;  // users', root's
+  std::vector<Fd> listeners_;  // root's, users'
   std::map<std::uint64_t, Connection> connections_;
   Accounts accounts_;
   std::uint64_t next_ = 1;

@@ -1,8 +1,6 @@
 #include "daemon/root/held/hold.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "common/os/wall_clock.hpp"
 #include "common/talk/summary.hpp"
@@ -307,9 +305,8 @@ std::vector<std::string> failed_lines(const JobRecord& record, const WorkerStatu
 
 std::vector<std::string> result_lines(const JobRecord& record, const WorkerStatus& status) {
   std::vector<std::string> lines;
-  if (record.may_have_run && !record.image_fault.empty())
-    lines.push_back("mounted images could not be read any more (" +
-                    std::string(std::strerror(ENOTCONN)) + "): " + record.image_fault);
+  if (record.images_served && record.may_have_run && !record.image_fault.empty())
+    lines.push_back("mounted images could not be read: " + record.image_fault);
   if (record.push_has_failed)
     lines.emplace_back("deliveries while the job ran had failed; this is what its end has done:");
   const std::vector<std::string> all = delivery_lines(status);

@@ -186,7 +186,7 @@ void Jobs::stop(JobRecord& record) {
   if (record.cause.empty()) record.cause = "the job has ended";
   talk_.send_to_all_nodes(record);
   staging_.stop(record);
-  images_.stop(record.key());
+  images_.stop(record);
   pushes_.stop(record);
   done(record.key(), Fact::stopped);
 }

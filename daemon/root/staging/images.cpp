@@ -69,6 +69,7 @@ void Images::take(JobRecord& record, const Report& report) {
           human_count(images_of(record));
   const Status started = why.empty() ? start_worker(record, report.fuse) : Status();
   if (!started) why = "the process that serves them cannot be started: " + started.error().what;
+  record.images_served = why.empty();
   decide(record, why);
 }
 
@@ -84,18 +85,30 @@ Status Images::start_worker(JobRecord& record, const std::vector<Fd>& fuse) {
       [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); });
 }
 
+// What it has reported itself, while it served or before.
+bool Images::take_fault(JobRecord& record) {
+  const WorkerStatus status = deps_.files.status(record.key(), WorkerTask::serve);
+  if (status.phase == WorkerPhase::failed)
+    record.image_fault = printable(status.cause, Newlines::join);
+  return status.phase == WorkerPhase::failed || status.phase == WorkerPhase::done;
+}
+
 // It is done when the epilog's hook has detached all. Before that, whoever uses an image gets
 // ENOTCONN at once, and the output says why when the job has ended.
 void Images::worker_ended(const JobKey& key, const WorkerEnd& end) {
   JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->ended) return;
-  const WorkerStatus status = deps_.files.status(key, WorkerTask::serve);
-  if (status.phase == WorkerPhase::done) return;
-  record->image_fault = status.phase == WorkerPhase::failed
-                            ? printable(status.cause, Newlines::join)
-                            : "the process that serves them " + end.text;
-  log::warn(about(*record), "its images: {}", record->image_fault);
+  if (!take_fault(*record)) record->image_fault = "the process that serves them " + end.text;
+  if (!record->image_fault.empty())
+    log::warn(about(*record), "its images: {}", record->image_fault);
   deps_.table.save(*record);
+}
+
+void Images::stop(JobRecord& record) {
+  reports_.erase(record.key());
+  if (!deps_.workers.is_working(record.key(), WorkerTask::serve)) return;
+  static_cast<void>(take_fault(record));
+  deps_.workers.kill(record.key(), WorkerTask::serve);
 }
 
 ImageRules Images::rules(const JobRecord& record) const {
@@ -108,12 +121,13 @@ ImageRules Images::rules(const JobRecord& record) const {
 
 // Where the last daemon had no word of the hook, that is still to come.
 void Images::adopt(JobRecord& record) {
-  if (images_of(record) == 0 || !record.images_known || !record.image_fault.empty()) return;
+  if (is_awaited(record)) return prepare(record);
+  if (!record.images_served || !record.image_fault.empty()) return;
   const bool lives = deps_.workers.adopt(
       record, WorkerTask::serve,
       [this](const JobKey& key, const WorkerEnd& end) { worker_ended(key, end); });
   if (!lives) return worker_ended(record.key(), {WorkerEnd::Kind::ended, "ended"});
-  if (record.ended) stop(record.key());
+  if (record.ended) stop(record);
 }
 
 std::vector<std::string> Images::leftovers(const JobRecord* of, std::size_t most) const {

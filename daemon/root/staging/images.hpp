@@ -53,7 +53,7 @@ class Images {
   // Takes over the worker of an earlier daemon.
   void adopt(JobRecord& record);
   // Ends the worker of a job that has ended, with which the kernel ends the file systems.
-  void stop(const JobKey& key) { deps_.workers.kill(key, WorkerTask::serve); }
+  void stop(JobRecord& record);
   // Removes the directories of a job that is gone.
   void forget(const JobKey& key) {
     reports_.erase(key);
@@ -75,6 +75,7 @@ class Images {
   void take(JobRecord& record, const Report& report);
   Status start_worker(JobRecord& record, const std::vector<Fd>& fuse);
   void worker_ended(const JobKey& key, const WorkerEnd& end);
+  bool take_fault(JobRecord& record);
   void decide(JobRecord& record, const std::string& fault);
 
   Deps deps_;

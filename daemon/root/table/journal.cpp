@@ -301,6 +301,7 @@ static void each_field(Is<JobRecord> auto& record, auto field) {
   field("server_pid", record.server.pid);
   field("server_start_ticks", record.server.start_ticks);
   field("images_known", record.images_known);
+  field("images_served", record.images_served);
   field("image_fault", record.image_fault);
   field("pushes_in_all", record.pushes_in_all);
   field("push_has_failed", record.push_has_failed);

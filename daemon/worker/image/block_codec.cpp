@@ -162,6 +162,10 @@ struct BlockCodec::Contexts {
 
   Inflater inflater;
   std::unique_ptr<ZSTD_DCtx, FreeZstd> zstd{::ZSTD_createDCtx()};
+
+  Contexts() {
+    if (!zstd) throw std::bad_alloc();
+  }
 };
 
 BlockCodec::BlockCodec(BlockFormat format)

@@ -1,5 +1,6 @@
 #include "daemon/worker/image/fuse_session.hpp"
 
+#include <fcntl.h>
 #include <linux/fuse.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -12,10 +13,13 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -47,16 +51,18 @@ constexpr std::uint64_t k_first_number = FUSE_ROOT_ID + 1;
 // What all threads of one session share.
 struct Session {
   const int fd;
-  const std::string& name;
   const ImageOwner owner;
+  const OnImageFault& on_fault;
   std::atomic<std::uint32_t> kernel_flags = 0;
-  std::atomic<bool> has_logged = false;
+  std::mutex mutex = {};
+  std::optional<Error> fault = {};  // the first one of the image
 };
 
 // One thread of a session.
 class Answers {
  public:
-  Answers(Session& session, SquashImage image)
+  // Without an image: see ImageSession::answer_without().
+  Answers(Session& session, std::optional<SquashImage> image)
       : session_(session),
         image_(std::move(image)),
         request_(std::make_unique_for_overwrite<std::byte[]>(k_request_bytes)),
@@ -65,19 +71,26 @@ class Answers {
   // Returns once the file system is unmounted. A fault: it was none.
   Status serve() {
     while (true) {
-      const ssize_t got = ::read(session_.fd, request_.get(), k_request_bytes);
-      if (got >= static_cast<ssize_t>(sizeof head_)) {
-        std::memcpy(&head_, request_.get(), sizeof head_);
-        body_ = Bytes(request_.get(), static_cast<std::size_t>(got)).subspan(sizeof head_);
-        answer();
-      } else if (got >= 0 || errno == ENODEV || errno == EPERM) {
-        return {};  // unmounted; EPERM: not even mounted
-      } else if (errno == EAGAIN) {
-        wait();
-      } else if (errno != EINTR && errno != ENOENT) {  // ENOENT: its process gave the request up
-        return system_error("reading the kernel's requests");
-      }
+      TRY_ASSIGN(const Next next, answer_next());
+      if (next == Next::unmounted) return {};
+      if (next == Next::none) wait();
     }
+  }
+
+  enum class Next { answered, none, unmounted };
+  Result<Next> answer_next() {
+    const ssize_t got = ::read(session_.fd, request_.get(), k_request_bytes);
+    if (got >= static_cast<ssize_t>(sizeof head_)) {
+      std::memcpy(&head_, request_.get(), sizeof head_);
+      body_ = Bytes(request_.get(), static_cast<std::size_t>(got)).subspan(sizeof head_);
+      answer();
+      return Next::answered;
+    }
+    if (got >= 0 || errno == ENODEV || errno == EPERM) return Next::unmounted;  // or never mounted
+    if (errno == EAGAIN) return Next::none;
+    // ENOENT: its process gave the request up; ENOMEM passes.
+    if (errno == EINTR || errno == ENOENT || errno == ENOMEM) return Next::answered;
+    return system_error("reading the kernel's requests");
   }
 
  private:
@@ -95,7 +108,7 @@ class Answers {
         return;  // without a reply
     }
     size_ = 0;
-    const int code = fill();
+    const int code = fill_or_fail();
     if (code != 0) size_ = 0;
     fuse_out_header out{};
     out.len = static_cast<std::uint32_t>(sizeof out + size_);
@@ -107,6 +120,8 @@ class Answers {
 
   // Returns an errno value; 0: the reply is complete.
   int fill() {
+    if (!image_) return fill_without();
+    image_->begin_request();
     switch (head_.opcode) {
       case FUSE_INIT:
         return greet();
@@ -136,6 +151,33 @@ class Answers {
     }
   }
 
+  int fill_or_fail() {
+    try {
+      return fill();
+    } catch (const std::bad_alloc&) {
+      return ENOMEM;
+    }
+  }
+
+  int fill_without() {
+    fuse_attr_out root{};
+    root.attr.ino = k_root_number;
+    root.attr.mode = S_IFDIR | S_IRUSR | S_IXUSR;
+    root.attr.nlink = 1;
+    root.attr.uid = session_.owner.uid;
+    root.attr.gid = session_.owner.gid;
+    switch (head_.opcode) {
+      case FUSE_INIT:
+        return greet();
+      case FUSE_GETATTR:
+        return reply(root);
+      case FUSE_STATFS:
+        return reply(fuse_statfs_out{});
+      default:  // of the kernel's numbers
+        return EAGAIN;
+    }
+  }
+
   template <typename Record>
   int reply(const Record& record) {
     std::memcpy(reply_.get(), &record, sizeof record);
@@ -155,17 +197,18 @@ class Answers {
   // A fault of the image.
   int code_of(const Error& error) {
     if (error.code == ENOTDIR || error.code == EINVAL) return error.code;
-    if (!session_.has_logged.exchange(true)) log_line(session_.name + ": " + error.text());
+    const std::lock_guard lock(session_.mutex);
+    if (!session_.fault) session_.on_fault(session_.fault.emplace(error));
     return EIO;
   }
 
   Result<ImageNode> node() {
-    return image_.node(head_.nodeid == k_root_number ? image_.root()
-                                                     : head_.nodeid - k_first_number);
+    return image_->node(head_.nodeid == k_root_number ? image_->root()
+                                                      : head_.nodeid - k_first_number);
   }
 
   [[nodiscard]] std::uint64_t number_of(const ImageNode& node) const {
-    return node.id == image_.root() ? k_root_number : node.id + k_first_number;
+    return node.id == image_->root() ? k_root_number : node.id + k_first_number;
   }
 
   int greet() {
@@ -198,11 +241,11 @@ class Answers {
     attr.blocks = (node.size + 511) / 512;
     attr.atime = attr.mtime = attr.ctime = node.mtime;
     attr.mode = mode_of(node);
-    attr.nlink = node.links;
+    attr.nlink = S_ISDIR(node.mode) ? std::max(node.links, 2U) : node.links;
     attr.uid = session_.owner.uid;
     attr.gid = session_.owner.gid;
     attr.rdev = node.device;
-    attr.blksize = image_.totals().block_size;
+    attr.blksize = image_->totals().block_size;
     return attr;
   }
 
@@ -219,14 +262,14 @@ class Answers {
     if (!directory) return code_of(directory.error());
     const auto* text = reinterpret_cast<const char*>(body_.data());
     const std::string_view name(text, ::strnlen(text, body_.size()));
-    const auto found = image_.find(*directory, name);
+    const auto found = image_->find(*directory, name);
     if (!found) return code_of(found.error());
     if (!*found) {  // the kernel keeps this, too
       fuse_entry_out none{};
       none.entry_valid = k_for_ever_s;
       return reply(none);
     }
-    const auto child = image_.node(**found);
+    const auto child = image_->node(**found);
     return child ? reply(entry_of(*child)) : code_of(child.error());
   }
 
@@ -242,7 +285,7 @@ class Answers {
   int link_text() {
     const auto it = node();
     if (!it) return code_of(it.error());
-    const auto text = image_.link_text(*it);
+    const auto text = image_->link_text(*it);
     if (!text) return code_of(text.error());
     std::memcpy(reply_.get(), text->data(), text->size());
     size_ = text->size();
@@ -261,7 +304,7 @@ class Answers {
     const auto file = node();
     if (!file) return code_of(file.error());
     const std::size_t most = std::min<std::size_t>(in.size, reply_bytes());
-    const auto got = image_.read(*file, in.offset, {reply_.get(), most});
+    const auto got = image_->read(*file, in.offset, {reply_.get(), most});
     if (!got) return code_of(got.error());
     size_ = *got;
     return 0;
@@ -307,24 +350,24 @@ class Answers {
     if (in.offset < 1 && !add(most, record_of<Record>(directory->number, S_IFDIR), ".", 1))
       return 0;
     if (in.offset < 2 && !add(most, record_of<Record>(up, S_IFDIR), "..", 2)) return 0;
-    std::optional<Error> wrong;
     const Status listed =
-        image_.list(*directory, in.offset < 2 ? 0 : in.offset - 2, [&](const ImageEntry& entry) {
+        image_->list(*directory, in.offset < 2 ? 0 : in.offset - 2, [&](const ImageEntry& entry) {
           auto record = record_of<Record>(entry.number, entry.mode);
           if constexpr (std::is_same_v<Record, fuse_direntplus>) {
-            const auto child = image_.node(entry.id);
-            if (!child) wrong = child.error();
-            if (!child) return false;
-            record.entry_out = entry_of(*child);
+            // One that is damaged has its name alone, without an inode for the kernel.
+            const auto child = image_->node(entry.id);
+            if (child)
+              record.entry_out = entry_of(*child);
+            else
+              static_cast<void>(code_of(child.error()));
           }
           return add(most, record, entry.name, entry.next + 2);
         });
-    if (!listed) return code_of(listed.error());
-    return wrong ? code_of(*wrong) : 0;
+    return listed ? 0 : code_of(listed.error());
   }
 
   int totals() {
-    const ImageTotals totals = image_.totals();
+    const ImageTotals totals = image_->totals();
     fuse_statfs_out out{};
     out.st.bsize = out.st.frsize = totals.block_size;
     out.st.blocks = (totals.bytes + totals.block_size - 1) / totals.block_size;
@@ -334,7 +377,7 @@ class Answers {
   }
 
   Session& session_;
-  SquashImage image_;
+  std::optional<SquashImage> image_;
   std::unique_ptr<std::byte[]> request_;
   std::unique_ptr<std::byte[]> reply_;
   fuse_in_header head_{};
@@ -344,16 +387,49 @@ class Answers {
 
 }  // namespace
 
-Status serve_image(int fuse_fd, const SquashImage& image, const std::string& name, ImageOwner owner,
-                   unsigned threads) {
-  Session session{fuse_fd, name, owner};
+bool ImageSession::answer_without(int wake_fd, std::chrono::milliseconds time) {
+  const int flags = ::fcntl(fd_, F_GETFL);
+  ::fcntl(fd_, F_SETFL, flags | O_NONBLOCK);  // a request can be given up before it is read
+  const OnImageFault nobody;
+  Session session{fd_, owner_, nobody};
+  session.kernel_flags = kernel_flags_;
+  Answers answers(session, std::nullopt);
+  const auto end = std::chrono::steady_clock::now() + time;
+  bool is_mounted = true;
+  for (pollfd entries[] = {{fd_, POLLIN, 0}, {wake_fd, POLLIN, 0}}; is_mounted;) {
+    const auto next = answers.answer_next();
+    is_mounted = next && *next != Answers::Next::unmounted;
+    if (!is_mounted || *next == Answers::Next::answered) continue;
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0 || ::poll(entries, 2, static_cast<int>(left.count())) <= 0) break;
+    if (entries[1].revents != 0) break;
+  }
+  kernel_flags_ = session.kernel_flags;
+  ::fcntl(fd_, F_SETFL, flags);
+  return is_mounted;
+}
+
+Status ImageSession::serve(const SquashImage& image, unsigned threads,
+                           const OnImageFault& on_fault) {
+  Session session{fd_, owner_, on_fault};
+  session.kernel_flags = kernel_flags_;
+  const auto serve = [&session, &image]() -> Status {
+    try {
+      return Answers(session, image.another()).serve();
+    } catch (const std::bad_alloc&) {
+      return Error{ENOMEM, "no memory is left for another thread"};
+    }
+  };
   std::vector<std::thread> others;
-  for (unsigned i = 1; i < threads; ++i)
-    others.emplace_back(
-        [&session, &image] { static_cast<void>(Answers(session, image.another()).serve()); });
-  Status served = Answers(session, image.another()).serve();
+  try {
+    for (unsigned i = 1; i < threads; ++i)
+      others.emplace_back([&serve] { static_cast<void>(serve()); });
+  } catch (const std::system_error&) {  // no more can be started
+  }
+  Status served = serve();
   for (std::thread& other : others) other.join();
-  return served;
+  return session.fault ? Status(std::move(*session.fault)) : served;
 }
 
 }  // namespace nodestage

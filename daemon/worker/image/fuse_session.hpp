@@ -14,7 +14,9 @@
 
 #include <sys/types.h>
 
-#include <string>
+#include <chrono>
+#include <cstdint>
+#include <functional>
 
 #include "common/result.hpp"
 #include "daemon/worker/image/squash_image.hpp"
@@ -26,10 +28,29 @@ struct ImageOwner {
   gid_t gid = 0;
 };
 
-// Serves with that many threads until the file system is unmounted. Answers a fault of the image
-// with EIO, and logs the first one with the image's `name`. `fuse_fd`: borrowed, of a FUSE file
-// system that is mounted and was not served before. A fault: that descriptor is of no use.
-Status serve_image(int fuse_fd, const SquashImage& image, const std::string& name, ImageOwner owner,
-                   unsigned threads);
+// The first fault of an image, at once, from any thread.
+using OnImageFault = std::function<void(const Error&)>;
+
+// A FUSE file system that is mounted and was not served before. One thread.
+class ImageSession {
+ public:
+  // `fuse_fd` is borrowed.
+  ImageSession(int fuse_fd, ImageOwner owner) : fd_(fuse_fd), owner_(owner) {}
+
+  // Answers while there is no image: the file system is empty, its root has one link (an image's
+  // has more), and all else fails with EAGAIN. So nobody who looks at all mounts waits, as df does.
+  // Returns when `wake_fd` (-1: none) can be read, or after so long; false: it is unmounted.
+  bool answer_without(int wake_fd, std::chrono::milliseconds time);
+
+  // Serves with that many threads, or as many as there can be, until it is unmounted. Answers a
+  // fault of the image with EIO, and returns the first one in the end. Another fault: the
+  // descriptor is of no use.
+  Status serve(const SquashImage& image, unsigned threads, const OnImageFault& on_fault);
+
+ private:
+  const int fd_;
+  const ImageOwner owner_;
+  std::uint32_t kernel_flags_ = 0;
+};
 
 }  // namespace nodestage

@@ -1,16 +1,17 @@
 #include "daemon/worker/image/image_server.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <exception>
 #include <string>
 #include <vector>
@@ -37,11 +38,11 @@ class NewNames {
     const std::string place = "/proc/self/fd/" + std::to_string(k_worker_directory_fd);
     is_watched_ = ::inotify_add_watch(watch_.get(), place.c_str(), IN_CREATE | IN_MOVED_TO) >= 0;
   }
-  void await() const {
-    constexpr int k_watched_ms = 10'000;
-    constexpr int k_unwatched_ms = 100;
-    pollfd entry{watch_.get(), POLLIN, 0};
-    static_cast<void>(::poll(&entry, 1, is_watched_ ? k_watched_ms : k_unwatched_ms));
+  [[nodiscard]] int fd() const { return is_watched_ ? watch_.get() : -1; }
+  [[nodiscard]] std::chrono::milliseconds patience() const {
+    return is_watched_ ? std::chrono::seconds(10) : std::chrono::milliseconds(100);
+  }
+  void forget() const {
     std::array<char, 4096> events;
     while (::read(watch_.get(), events.data(), events.size()) > 0) continue;
   }
@@ -51,38 +52,51 @@ class NewNames {
   bool is_watched_ = false;
 };
 
-// Waits until the worker task `stage` has placed the image.
-Result<Fd> open_image(std::uint32_t index) {
+// Waits until the worker task `stage` has placed the image. Empty: there is nothing to serve, since
+// it is unmounted, or given up by a link to /dev/null.
+Result<Fd> open_image(std::uint32_t index, ImageSession& session) {
   const NewNames names;
   auto image = open_at(k_worker_directory_fd, image_link(index), k_open_source);
   while (!image && image.error().code == ENOENT) {
-    names.await();
+    if (!session.answer_without(names.fd(), names.patience())) return Fd();
+    names.forget();
     image = open_at(k_worker_directory_fd, image_link(index), k_open_source);
   }
   if (!image) return image;
   struct stat info {};
   if (::fstat(image->get(), &info) != 0) return system_error("fstat");
+  if (S_ISCHR(info.st_mode)) return Fd();
   if (!S_ISREG(info.st_mode))
     return Error{EINVAL, path_of(image->get()) + ": it is not a regular file"};
   static_cast<void>(::posix_fadvise(image->get(), 0, 0, POSIX_FADV_RANDOM));
   return image;
 }
 
+// The daemon reads the cause when the job has ended, and `nodestage run` at once.
+void report_index(const Error& error) {
+  static_cast<void>(write_status_phase(k_worker_status_fd, WorkerPhase::failed, 0, error.text()));
+}
+
 Status serve_index(const ServeOrder& order, std::uint32_t index,
                    const std::function<Status()>& confine) {
-  TRY_ASSIGN(const Fd file, open_image(index));
+  ImageSession session(fuse_fd_of(index), {order.uid, order.gid});
+  TRY_ASSIGN(const Fd file, open_image(index, session));
+  if (!file) return {};
   const std::string name = path_of(file.get());
   TRY(confine());
   auto image = SquashImage::open(file.get());
   if (!image) return with_prefix(std::move(image.error()), name + ": ");
+  const auto named = [&name](const Error& error) { return with_prefix(error, name + ": "); };
   const std::uint32_t threads =
       std::clamp<std::uint32_t>(order.threads, 1, k_max_server_threads / order.images);
-  return serve_image(fuse_fd_of(index), *image, name, {order.uid, order.gid}, threads);
+  const Status served =
+      session.serve(*image, threads, [&named](const Error& fault) { report_index(named(fault)); });
+  return served ? Status() : named(served.error());
 }
 
 int fail_index(const Error& error) {
   log_line("an image that is mounted cannot be served: " + error.text());
-  static_cast<void>(write_status_phase(k_worker_status_fd, WorkerPhase::failed, 0, error.text()));
+  report_index(error);
   return 1;
 }
 
@@ -99,6 +113,23 @@ int serve_apart(const ServeOrder& order, std::uint32_t index, pid_t parent,
   }
 }
 
+// Reports each that has failed at once, while the others serve on. Returns the exit code.
+int wait_for_all(std::vector<ChildProcess>& servers) {
+  int worst = 0;
+  siginfo_t ended{};
+  while (::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT) == 0 || errno == EINTR) {
+    for (std::size_t i = 0; i < servers.size(); ++i) {
+      const auto status = servers[i] ? servers[i].reap() : std::nullopt;
+      const int code = status ? exit_code_of(*status) : 0;
+      if (code > 1)
+        fail_index({0, "the process that serves image " + std::to_string(i + 1) +
+                           " has ended with exit code " + std::to_string(code)});
+      if (code != 0) worst = 1;
+    }
+  }
+  return worst;
+}
+
 }  // namespace
 
 int run_serve(const ServeOrder& order, const std::function<Status()>& confine) {
@@ -112,14 +143,7 @@ int run_serve(const ServeOrder& order, const std::function<Status()>& confine) {
     servers.push_back(std::move(*server));
   }
   for (std::uint32_t i = 0; i < servers.size(); ++i) ::close(fuse_fd_of(i));
-  int worst = 0;
-  for (std::uint32_t i = 0; i < servers.size(); ++i) {
-    const int code = exit_code_of(servers[i].wait().value_or(1));
-    if (code > 1)
-      fail_index({0, "the process that serves image " + std::to_string(i + 1) +
-                         " has ended with exit code " + std::to_string(code)});
-    if (code != 0) worst = 1;
-  }
+  const int worst = wait_for_all(servers);
   if (worst == 0) static_cast<void>(write_status_phase(k_worker_status_fd, WorkerPhase::done));
   return worst;
 }

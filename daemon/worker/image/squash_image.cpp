@@ -145,6 +145,8 @@ Status SquashImage::load_metadata(std::uint64_t at, ImageBlock& block) {
 Result<Bytes> SquashImage::some_of(Stream& stream, std::uint64_t most) {
   while (!stream.block || stream.at.offset == stream.block->size) {
     if (stream.block) stream.at = {stream.block->next, 0};
+    if (blocks_left_ == 0) return damaged("a list in its metadata does not end");
+    --blocks_left_;
     TRY_ASSIGN(stream.block, shared_->metadata.get(stream.at.block, [&](ImageBlock& block) {
       return load_metadata(stream.at.block, block);
     }));

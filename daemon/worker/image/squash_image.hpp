@@ -73,6 +73,10 @@ class SquashImage {
   [[nodiscard]] std::uint64_t root() const;
   [[nodiscard]] ImageTotals totals() const;
 
+  // What follows may pass only so many blocks of metadata: they can be 21 bytes long and unpack to
+  // 8 KiB, and a request of the kernel's that lasts cannot be interrupted.
+  void begin_request() { blocks_left_ = k_max_blocks_of_request; }
+
   Result<ImageNode> node(std::uint64_t id);
   // Returns the inode of that name in a directory; ENOTDIR.
   Result<std::optional<std::uint64_t>> find(const ImageNode& directory, std::string_view name);
@@ -134,8 +138,10 @@ class SquashImage {
   Result<DataBlock> fragment_of(const ImageNode& file);
   Status read_part(const DataBlock& block, std::uint64_t from, std::span<std::byte> out);
 
+  static constexpr std::uint32_t k_max_blocks_of_request = 65'536;  // 512 MiB of metadata
   std::shared_ptr<Shared> shared_;
   BlockCodec codec_;
+  std::uint32_t blocks_left_ = k_max_blocks_of_request;
   std::unique_ptr<std::byte[]> stored_;  // a block as it is in the image
 };
 

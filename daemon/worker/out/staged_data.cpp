@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "common/os/file.hpp"
@@ -100,7 +101,7 @@ StagedData::StagedData(const StageRequest& request, const DeliveryOrder& order, 
     const bool is_early = item.async || request.wait == StageWait::none;
     add(item, until(i), is_early);
     if (item.destination.empty()) add(with_values(item, order), until(i), is_early);
-    if (item.mount) add_image(destination_of(with_values(item, order)), until(i), is_early);
+    if (item.mount) add_image(destination_of(with_values(item, order)));
   }
   if (request.venv) {
     const std::string venv = normal(request.venv->destination);
@@ -123,14 +124,15 @@ StagedData::StagedData(const StageRequest& request, const DeliveryOrder& order, 
   });
 }
 
-// Besides the link at its destination: the image, and the link to it.
-void StagedData::add_image(const std::string& destination, std::uint64_t until, bool is_early) {
-  places_.push_back({kept_place(normal(destination)), false, until, true, is_early});
-  places_.push_back({image_link(images_++), false, until, true, is_early});
+// Besides the link at its destination: the image, and the link to it, which are never a result.
+void StagedData::add_image(const std::string& destination) {
+  constexpr auto k_always = std::numeric_limits<std::uint64_t>::max();
+  places_.push_back({kept_place(normal(destination)), false, k_always, true});
+  places_.push_back({image_link(images_++), false, k_always, true});
 }
 
 void StagedData::add(const DatasetItem& item, std::uint64_t until, bool is_early) {
-  const bool is_link = item.shared && !item.writable;
+  const bool is_link = (item.shared || item.mount) && !item.writable;
   if (!item.destination.empty()) {
     Place place{normal(item.destination), false, until, is_link, is_early};
     place.is_spread = item.writable;

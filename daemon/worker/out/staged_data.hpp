@@ -78,7 +78,7 @@ class StagedData {
     [[nodiscard]] int doubt() const { return is_any() ? 2 : (is_glob ? 1 : 0); }
   };
   void add(const DatasetItem& item, std::uint64_t until, bool is_early);
-  void add_image(const std::string& destination, std::uint64_t until, bool is_early);
+  void add_image(const std::string& destination);
   void add_names(const std::string& source, const DatasetItem& item, const Place& place);
   [[nodiscard]] const Place* place_of(const std::string& path) const;
   [[nodiscard]] bool is_named(const std::vector<std::string>& globs, const std::string& path) const;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
+#include <thread>
 
 #include "common/os/file.hpp"
 #include "common/os/wall_clock.hpp"
@@ -288,7 +289,6 @@ Status StagedItem::mount(const std::string& destination) {
 
 void StagedItem::take_back_mount(const std::string& destination) {
   if (names().is_link_to(destination, mount_path())) names().take_back(destination);
-  names().take_back(image_link(image_));
   context_.workspace.take_back(tree_of(destination));
 }
 
@@ -298,6 +298,7 @@ Status StagedItem::look_at_image(const std::string& tree) const {
   struct stat info {};
   if (!image || ::fstat(image->get(), &info) != 0)
     return with_prefix(image ? system_error("fstat") : image.error(), source() + ": ");
+  if (!S_ISREG(info.st_mode)) return check_image(source(), {}, 0);
   std::string start(k_image_start_bytes, '\0');
   TRY_ASSIGN(const std::size_t bytes,
              pread_all(image->get(), std::as_writable_bytes(std::span(start)), 0));
@@ -305,20 +306,32 @@ Status StagedItem::look_at_image(const std::string& tree) const {
                      static_cast<std::uint64_t>(info.st_size));
 }
 
-// Waits until the image is served, or until there is nobody who could serve it.
+// Waits until the image is served, which its root's links tell, or until there is nobody who could
+// serve it.
 Status StagedItem::look_at_mount() const {
+  constexpr auto k_pause = std::chrono::milliseconds(5);
   struct statx info {};
   int code = 0;
-  do {
+  while (!context_.stop) {
     const int flags = AT_STATX_FORCE_SYNC;
-    code = ::statx(AT_FDCWD, mount_path().c_str(), flags, STATX_TYPE, &info) == 0 ? 0 : errno;
-  } while (code == EINTR);
-  if (code == 0) return {};
+    code = ::statx(AT_FDCWD, mount_path().c_str(), flags, STATX_NLINK, &info) == 0 ? 0 : errno;
+    if (code != 0 && code != EINTR) break;
+    if (code == 0 && info.stx_nlink > 1) return {};
+    std::this_thread::sleep_for(k_pause);
+  }
+  if (context_.stop) return stopped();
   return fault(code,
                source() + ": cannot be mounted: the process that serves it has ended (" +
                    std::strerror(code) + "): the image is damaged, or the process was stopped",
-               "Test it with: unsquashfs -s " + shell_word(source()) +
+               "Test it with: unsquashfs -lc " + shell_word(source()) + " >/dev/null" +
                    " (without mount, the image is copied as it is)");
+}
+
+// What would serve it ends then, and its mount with it.
+void StagedItem::give_up_mount() {
+  if (context_.order.images.mounts.empty()) return;
+  names().take_back(image_link(image_));
+  static_cast<void>(names().link("/dev/null", image_link(image_)));
 }
 
 Status StagedItem::link() {
@@ -349,6 +362,7 @@ Status StagedItem::spread(const std::string& destination) {
 }
 
 void StagedItem::end(const Status& status) {
+  if (!status && is_mounted()) give_up_mount();
   context_.workspace.remove_item(index_);
   first_.reset();
   space_.settle(need_.expected);

@@ -268,6 +268,7 @@ class StagedItem {
   void take_back_mount(const std::string& destination);
   [[nodiscard]] Status look_at_image(const std::string& tree) const;
   [[nodiscard]] Status look_at_mount() const;
+  void give_up_mount();
   [[nodiscard]] const std::string& mount_path() const {
     return context_.order.images.mounts[image_];
   }
