@@ -309,7 +309,7 @@ Status StagedItem::look_at_image(const std::string& tree) const {
 // Waits until the image is served, which its root's links tell, or until there is nobody who could
 // serve it.
 Status StagedItem::look_at_mount() const {
-  constexpr auto k_pause = std::chrono::milliseconds(5);
+  constexpr auto k_look_again = std::chrono::milliseconds(5);
   struct statx info {};
   int code = 0;
   while (!context_.stop) {
@@ -317,7 +317,7 @@ Status StagedItem::look_at_mount() const {
     code = ::statx(AT_FDCWD, mount_path().c_str(), flags, STATX_NLINK, &info) == 0 ? 0 : errno;
     if (code != 0 && code != EINTR) break;
     if (code == 0 && info.stx_nlink > 1) return {};
-    std::this_thread::sleep_for(k_pause);
+    std::this_thread::sleep_for(k_look_again);
   }
   if (context_.stop) return stopped();
   return fault(code,
