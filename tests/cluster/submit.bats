@@ -365,7 +365,7 @@ $command: error:   --stage-dataset=é.tar,stirp=1,optional
 $command: error:                         ^~~~~~~" ]
         has "$output" "error: keys: extract=, strip=, newest=" "; more: man 7 nodestage"
         [ "$(grep -c . <<<"$output")" -le 5 ]
-        [[ ! $output =~ [^$'\n']{190} ]]
+        [[ ! $output =~ [^$'\n']{200} ]]
     done
     [ -z "$(as alice squeue --noheader --me)" ]
 }

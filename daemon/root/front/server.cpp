@@ -40,6 +40,12 @@ bool somebody_listens(const sockaddr_un& address) {
   return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
+Status check_unused(const std::string& path) {
+  TRY_ASSIGN(const sockaddr_un address, address_of(path));
+  if (somebody_listens(address)) return Error{EADDRINUSE, path + ": another nodestaged is running"};
+  return {};
+}
+
 }  // namespace
 
 // What is not accepted yet, and what is open, is closed as all connections are.
@@ -59,7 +65,9 @@ Server::~Server() {
   }
 }
 
+// Root's hooks fall back on the other one, which takes no descriptors: so root's comes first.
 Status Server::listen(const std::string& path) {
+  TRY(check_unused(path));
   TRY(listen_at(root_socket(path), k_roots_mode));
   return listen_at(path, 0666);
 }
@@ -67,8 +75,7 @@ Status Server::listen(const std::string& path) {
 // Callers find the socket only when it has its mode and somebody listens: a job that came between
 // bind() and chmod(), as a daemon starts, would be refused, and fail.
 Status Server::listen_at(const std::string& path, std::uint32_t mode) {
-  TRY_ASSIGN(const sockaddr_un address, address_of(path));
-  if (somebody_listens(address)) return Error{EADDRINUSE, path + ": another nodestaged is running"};
+  TRY(check_unused(path));
   const std::string made = path + ".new";
   TRY_ASSIGN(const sockaddr_un made_address, address_of(made));
   ::unlink(made.c_str());

@@ -9,7 +9,8 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_not_reported =
-    "the prolog on this node has not reported that it has mounted them";
+    "the prolog on this node has not reported that it has mounted them (was slurmd started since "
+    "nodestage was upgraded?)";
 
 // A request with more is refused by the worker.
 std::size_t images_of(const JobRecord& record) {
