@@ -1,6 +1,7 @@
 
 #include <climits>
 
+#include "common/text/human.hpp"
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/zip_member.hpp"
 #include "daemon/worker/tree/file_data.hpp"

@@ -18,6 +18,7 @@
 
 #include "common/os/file.hpp"
 #include "common/result.hpp"
+#include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
