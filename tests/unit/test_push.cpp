@@ -1,6 +1,7 @@
 // Results while the job runs: what has changed and is whole, and never a part of a file.
 #include <doctest/doctest.h>
 
+#include "common/os/wall_clock.hpp"
 #include "common/talk/summary.hpp"
 #include "common/wire/node_report.hpp"
 #include "stage_out_job.hpp"
