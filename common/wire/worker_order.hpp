@@ -99,7 +99,8 @@ struct MemoryRules {
 //   2. The daemon starts the worker task `serve` with the mounts' descriptors (k_worker_fuse_fd).
 //   3. The worker task `stage` places the image at kept_place() of its destination, makes the link
 //      image_link() to it in the job directory, and the destination a link to the mount.
-//   4. `serve` opens image_link() once it is there, and answers from then on.
+//   4. `serve` answers as an empty file system until image_link() is there, and then for what that
+//      leads to. A link to /dev/null gives the mount up.
 //   5. At the job's end the epilog's hook detaches the mounts, and the daemon ends `serve`, with
 //      which the kernel ends the file systems.
 

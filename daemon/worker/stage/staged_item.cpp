@@ -274,8 +274,8 @@ Status StagedItem::lead(const std::string& name, const std::string& path) {
   return names().is_link_to(name, path) ? Status() : names().link(path, name);
 }
 
-// The process that serves the image waits for the first link. An item that has failed has no link
-// to a mount that does not answer.
+// The process that serves the image waits for the first link. The destination leads to the mount
+// only once that is served.
 Status StagedItem::mount(const std::string& destination) {
   const std::string tree = tree_of(destination);
   Status done = look_at_image(tree);
@@ -384,7 +384,7 @@ bool StagedItem::is_needed() const {
 std::optional<StagedItem::Variable> StagedItem::variable() const {
   if (progress_.destination().empty() || progress_.state() == ItemState::failed)
     return std::nullopt;
-  if (is_mounted())  // until an image that the job does not wait for is there, its mount waits
+  if (is_mounted())  // an image that the job does not wait for has its link once it is served
     return Variable{variable_name(), is_async() ? destination_path() : mount_path()};
   const bool is_in_cache =
       !sharing_.is_spread() && (sharing_.is_linked() || (sharing_.is_whole() && !is_async()));
