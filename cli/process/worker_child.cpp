@@ -22,7 +22,6 @@
 namespace nodestage {
 namespace {
 
-constexpr int k_started_fd = k_worker_fds_end;  // closed by execve
 constexpr std::size_t k_max_log = 64 * 1024;
 
 Result<Fd> memory_file(const char* name) {
@@ -102,29 +101,21 @@ Result<WorkerChild> WorkerChild::start(const WorkerCall& call) {
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
   TRY_ASSIGN(Pipe started, make_pipe());
   const pid_t parent = ::getpid();
-  const auto or_null = [&null](int fd) { return fd >= 0 ? fd : null.get(); };
-  std::vector<int> descriptors{null.get(),
-                               child.log_.get(),
-                               child.log_.get(),
-                               order.get(),
-                               request.get(),
-                               child.status_.get(),
-                               call.directory_fd,
-                               rate.get(),
-                               null.get(),
-                               or_null(call.delivered_fd),
-                               null.get(),
-                               null.get(),
-                               or_null(call.memory_fd),
-                               null.get()};
-  descriptors.insert(descriptors.end(), call.fuse_fds.begin(), call.fuse_fds.end());
-  descriptors.resize(k_worker_fds_end, null.get());
-  descriptors.push_back(started.write.get());
+  const auto descriptors = worker_descriptors(null.get(), child.log_.get(),
+                                              {{k_worker_order_fd, order.get()},
+                                               {k_worker_request_fd, request.get()},
+                                               {k_worker_status_fd, child.status_.get()},
+                                               {k_worker_directory_fd, call.directory_fd},
+                                               {k_worker_rate_fd, rate.get()},
+                                               {k_worker_delivered_fd, call.delivered_fd},
+                                               {k_worker_memory_fd, call.memory_fd},
+                                               {k_worker_started_fd, started.write.get()}},
+                                              call.fuse_fds);
   const auto body = [&] {
     const Status placed = place_descriptors(descriptors);
     if (!placed) return 126;
     const Status fault = become_worker(call.program, parent);
-    static_cast<void>(!write_all(k_started_fd, fault.error().text()));
+    static_cast<void>(!write_all(k_worker_started_fd, fault.error().text()));
     return 127;
   };
   TRY_ASSIGN(child.child_, ChildProcess::start(Orphan::killed, body));

@@ -1,5 +1,6 @@
 #include "common/wire/worker_order.hpp"
 
+#include <algorithm>
 #include <concepts>
 #include <type_traits>
 #include <utility>
@@ -100,6 +101,18 @@ static void each_field(Order& order, auto field) {
     field("lines_to", order.lines_to);
     field("output_job", order.output_job);
   }
+}
+
+std::vector<int> worker_descriptors(int null, int log,
+                                    std::initializer_list<WorkerDescriptor> given,
+                                    const std::vector<int>& fuse_fds) {
+  std::vector<int> descriptors(k_worker_started_fd + 1, null);
+  descriptors[1] = descriptors[2] = log;
+  for (const auto& [number, fd] : given)
+    if (fd >= 0) descriptors[static_cast<std::size_t>(number)] = fd;
+  std::copy_n(fuse_fds.begin(), std::min(fuse_fds.size(), k_max_images),
+              descriptors.begin() + k_worker_fuse_fd);
+  return descriptors;
 }
 
 std::string lines_file_name(std::uint32_t job) {

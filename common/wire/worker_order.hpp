@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -273,7 +274,20 @@ inline constexpr int k_worker_memory_fd = 12;
 inline constexpr int k_worker_sources_fd = 13;
 // For `serve`: as many as ServeOrder::images, each of a FUSE file system that is mounted.
 inline constexpr int k_worker_fuse_fd = 14;
-inline constexpr int k_worker_fds_end = k_worker_fuse_fd + static_cast<int>(k_max_images);
+// Up to execve, which closes it: a pipe for the fault if the worker cannot be executed.
+inline constexpr int k_worker_started_fd = k_worker_fuse_fd + static_cast<int>(k_max_images);
+
+// One of these numbers, and the descriptor that the worker gets there; if that is -1, /dev/null.
+struct WorkerDescriptor {
+  int number;
+  int fd;
+};
+
+// Returns what place_descriptors() (common/os/child.hpp) takes to start a worker: `null` wherever
+// nothing else is given, `log` as 1 and 2, and `fuse_fds` from k_worker_fuse_fd on.
+std::vector<int> worker_descriptors(int null, int log,
+                                    std::initializer_list<WorkerDescriptor> given,
+                                    const std::vector<int>& fuse_fds);
 
 // Prefix of a line on descriptor 2 that needs an administrator, as in sd-daemon(3).
 inline constexpr char k_error_mark[] = "<3>";

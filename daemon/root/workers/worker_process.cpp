@@ -216,8 +216,6 @@ void Helper::ended() {
 
 namespace {
 
-constexpr int k_started_fd = k_worker_fds_end;  // closed by execve
-
 // Reopens what the daemon writes and the worker must not, for reading only. -1: an empty file.
 Result<Fd> for_reading(int fd) {
   return open_at(AT_FDCWD, fd < 0 ? "/dev/null" : "/proc/self/fd/" + std::to_string(fd), O_RDONLY);
@@ -262,36 +260,32 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerStart& start, const Cgrou
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
   TRY_ASSIGN(Pipe started, make_pipe());
   TRY_ASSIGN(Pipe log, make_pipe());
-  const auto or_null = [&null](int fd) { return fd >= 0 ? fd : null.get(); };
   // With write access, a worker could change every worker's rate and admit itself.
   TRY_ASSIGN(const Fd rate, for_reading(start.rate_fd));
   TRY_ASSIGN(const Fd answer, for_reading(start.answer_fd));
 
   WorkerProcess process;
-  std::vector<int> descriptors{null.get(),
-                               log.write.get(),
-                               log.write.get(),
-                               order.get(),
-                               request.get(),
-                               or_null(start.status_fd),
-                               or_null(start.directory_fd),
-                               rate.get(),
-                               answer.get(),
-                               or_null(start.delivered_fd),
-                               or_null(start.board_fd),
-                               or_null(start.spool_fd),
-                               or_null(start.memory_fd),
-                               or_null(start.sources_fd)};
-  descriptors.insert(descriptors.end(), start.fuse_fds.begin(), start.fuse_fds.end());
-  descriptors.resize(k_worker_fds_end, null.get());
-  descriptors.push_back(started.write.get());
+  const auto descriptors = worker_descriptors(null.get(), log.write.get(),
+                                              {{k_worker_order_fd, order.get()},
+                                               {k_worker_request_fd, request.get()},
+                                               {k_worker_status_fd, start.status_fd},
+                                               {k_worker_directory_fd, start.directory_fd},
+                                               {k_worker_rate_fd, rate.get()},
+                                               {k_worker_answer_fd, answer.get()},
+                                               {k_worker_delivered_fd, start.delivered_fd},
+                                               {k_worker_board_fd, start.board_fd},
+                                               {k_worker_spool_fd, start.spool_fd},
+                                               {k_worker_memory_fd, start.memory_fd},
+                                               {k_worker_sources_fd, start.sources_fd},
+                                               {k_worker_started_fd, started.write.get()}},
+                                              start.fuse_fds);
   const auto body = [&] {
     const Status placed = place_descriptors(descriptors);
     if (!placed) return 126;
     const Status fault = become_worker(start, cgroups);
     WireEncoder out;
     out.i32(fault.error().code), out.text(fault.error().what);
-    static_cast<void>(!write_all(k_started_fd, out.data()));
+    static_cast<void>(!write_all(k_worker_started_fd, out.data()));
     return 127;
   };
   TRY_ASSIGN(process.child_, ChildProcess::start(Orphan::left, body));
