@@ -23,7 +23,9 @@ constexpr std::string_view k_foreign_magic =
 constexpr std::size_t k_superblock_bytes = 96;
 constexpr std::uint64_t k_least_block_log = 12;
 constexpr std::uint64_t k_most_block_log = 20;
-constexpr std::uint64_t k_lzma = 2;  // before xz
+// Of compressions that are not read: lzma is what came before xz, and nobody makes images with lzo.
+constexpr std::uint64_t k_lzma = 2;
+constexpr std::uint64_t k_lzo = 3;
 constexpr std::uint64_t k_most_compression = 6;
 
 constexpr const char* k_make_again =
@@ -93,11 +95,10 @@ Status check_image(const std::string& file, std::string_view start, std::uint64_
                      "only version 4.0 can be mounted",
                  k_make_again};
   const std::uint64_t compression = number_at(start, 20, 2);
-  if (compression == k_lzma)
+  if (compression == k_lzma || compression == k_lzo)
     return Error{0,
-                 file +
-                     ": is a squashfs image that is compressed with lzma, which cannot be read "
-                     "here",
+                 file + ": is a squashfs image that is compressed with " +
+                     (compression == k_lzma ? "lzma" : "lzo") + ", which cannot be read here",
                  k_make_again};
   const std::uint64_t used = number_at(start, 40, 8);
   if (!has_sound_blocks(start) || compression == 0 || compression > k_most_compression ||

@@ -73,6 +73,11 @@ readonly READ='(cd $NODESTAGE_DATASET && sha256sum --quiet -c ~/sums && [ "$(cat
     run on_node n1 alice sh -c "echo x >$mount/large"
     [ "$status" != 0 ]
     has "$output" "Read-only file system"
+    # A container of the same user has the image, and a process of hers with another group has not.
+    [ "$(on_node n1 alice unshare --map-root-user --mount sh -c "mount --rbind $mount /mnt && cat /mnt/link")" = "file 7" ]
+    run on n1 setpriv --reuid=alice --regid=bob --clear-groups cat "$mount/link"
+    [ "$status" != 0 ]
+    has "$output" "Permission denied"
     as alice scancel "$JOBID"
     assert_clean
 }

@@ -46,7 +46,7 @@ TEST_CASE("a job sees the tree of which the image was made") {
   if (!can_mount_images()) return;
   const ImageSource source;
   fill_tree(source);
-  for (const std::string options : {"-comp zstd", "-comp lzo -b 4096", "-noI -noD -noF"}) {
+  for (const std::string options : {"-comp zstd", "-comp lz4 -b 4096", "-noI -noD -noF"}) {
     CAPTURE(options);
     MountedImages mounted(1);
     mounted.place(0, source.pack(options));

@@ -38,7 +38,7 @@ std::string at(std::size_t offset, const std::string& magic) {
 }  // namespace
 
 TEST_CASE("an image of version 4.0 with a known compression is one, also if it is padded") {
-  for (const unsigned compression : {1U, 3U, 4U, 5U, 6U})
+  for (const unsigned compression : {1U, 4U, 5U, 6U})
     CHECK(check_image("i", ImageStart{.compression = compression}.text(), 4096));
   CHECK(check_image("i", ImageStart{}.text(), 8192));
   for (const unsigned log : {12U, 20U})
@@ -65,6 +65,7 @@ TEST_CASE("what cannot be mounted is refused with what it is and what to do") {
            Row{ImageStart{.major = 3}.text(), "old version", "Make the image again"},
            Row{ImageStart{.magic = "sqsh"}.text(), "another byte order", "Make the image again"},
            Row{ImageStart{.compression = 2}.text(), "compressed with lzma", "Make the image again"},
+           Row{ImageStart{.compression = 3}.text(), "compressed with lzo", "Make the image again"},
            Row{ImageStart{.compression = 0}.text(), "is damaged", "unsquashfs -lc"},
            Row{ImageStart{.compression = 7}.text(), "is damaged", "unsquashfs -lc"},
            Row{ImageStart{.used = 95}.text(), "is damaged", "unsquashfs -lc"},

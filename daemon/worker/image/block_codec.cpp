@@ -49,109 +49,6 @@ std::optional<std::size_t> unpack_zlib(Inflater& inflater, Bytes in, std::span<s
   return out.size() - inflater.room_left();
 }
 
-// LZO1X, by the description of the format in Documentation/staging/lzo.rst of Linux. (The library
-// is under the GPL.) A block is a row of instructions: each copies bytes that were made before,
-// and then up to three literal ones, or a longer run of literal bytes alone.
-class Lzo {
- public:
-  Lzo(Bytes in, std::span<std::byte> out) : in_(in), out_(out) {}
-
-  std::optional<std::size_t> unpack() {
-    start();
-    while (is_good_ && !is_over_) instruction();
-    if (!is_good_ || at_ != in_.size()) return std::nullopt;
-    return made_;
-  }
-
- private:
-  // After an instruction with 1 to 3 literal bytes, that number; after a run of them, k_run.
-  static constexpr std::size_t k_run = 4;
-
-  std::size_t next() {
-    if (at_ < in_.size()) return std::to_integer<std::size_t>(in_[at_++]);
-    is_good_ = false;
-    return 0;
-  }
-  std::size_t next_two() {
-    const std::size_t low = next();
-    return low | next() << 8;
-  }
-
-  // A length whose bits in the instruction are 0 continues: 255 for each byte 0 that follows, then
-  // another byte.
-  std::size_t length(std::size_t bits, std::size_t largest) {
-    if (bits != 0) return bits;
-    std::size_t sum = largest;
-    std::size_t byte = 0;
-    while ((byte = next()) == 0 && is_good_) sum += 255;
-    return sum + byte;
-  }
-
-  void literals(std::size_t count) {
-    is_good_ = is_good_ && count <= in_.size() - at_ && count <= out_.size() - made_;
-    if (!is_good_) return;
-    std::ranges::copy(in_.subspan(at_, count), out_.subspan(made_).begin());
-    at_ += count;
-    made_ += count;
-  }
-
-  // The copy may overlap what it makes.
-  void copy(std::size_t distance, std::size_t count, std::size_t literal) {
-    is_good_ = is_good_ && distance <= made_ && count <= out_.size() - made_;
-    if (!is_good_) return;
-    for (const std::size_t end = made_ + count; made_ < end; ++made_)
-      out_[made_] = out_[made_ - distance];
-    literals(literal);
-    state_ = literal;
-  }
-
-  void start() {
-    if (in_.empty() || in_[0] <= std::byte{17}) return;
-    const std::size_t count = next() - 17;
-    literals(count);
-    state_ = std::min(count, k_run);
-  }
-
-  void instruction() {
-    const std::size_t code = next();
-    if (code >= 64)
-      copy((code >> 2 & 7) + (next() << 3) + 1, (code >> 5) + 1, code & 3);
-    else if (code >= 16)
-      far_copy(code);
-    else if (state_ == 0)
-      run(code);
-    else if (state_ == k_run)
-      copy((code >> 2) + (next() << 2) + 0x801, 3, code & 3);
-    else
-      copy((code >> 2) + (next() << 2) + 1, 2, code & 3);
-  }
-
-  void far_copy(std::size_t code) {
-    const bool is_near = code >= 32;
-    const std::size_t largest = is_near ? 31 : 7;
-    const std::size_t count = length(code & largest, largest) + 2;
-    const std::size_t two = next_two();
-    std::size_t distance = two >> 2;
-    if (is_near) return copy(distance + 1, count, two & 3);
-    distance += (code & 8) << 11;
-    is_over_ = distance == 0;
-    if (!is_over_) copy(distance + 0x4000, count, two & 3);
-  }
-
-  void run(std::size_t code) {
-    literals(length(code, 15) + 3);
-    state_ = k_run;
-  }
-
-  Bytes in_;
-  std::span<std::byte> out_;
-  std::size_t at_ = 0;
-  std::size_t made_ = 0;
-  std::size_t state_ = 0;
-  bool is_good_ = true;
-  bool is_over_ = false;
-};
-
 }  // namespace
 
 // What is made once and not for each block.
@@ -178,8 +75,6 @@ std::optional<std::size_t> BlockCodec::unpack(Bytes in, std::span<std::byte> out
   switch (format_) {
     case BlockFormat::gzip:
       return unpack_zlib(contexts_->inflater, in, out);
-    case BlockFormat::lzo:
-      return Lzo(in, out).unpack();
     case BlockFormat::xz:
       return unpack_xz(in, out);
     case BlockFormat::lz4:

@@ -14,8 +14,9 @@
 
 namespace nodestage {
 
-// As an image's superblock numbers them. (2 is what squashfs called lzma before it used xz.)
-enum class BlockFormat : std::uint16_t { gzip = 1, lzo = 3, xz = 4, lz4 = 5, zstd = 6 };
+// As an image's superblock numbers them. check_image() (common/text/squashfs_image.hpp) refuses the
+// others.
+enum class BlockFormat : std::uint16_t { gzip = 1, xz = 4, lz4 = 5, zstd = 6 };
 
 // For one thread. Move-only.
 class BlockCodec {
