@@ -44,14 +44,6 @@ apply_configuration() {
     wait_until 5 has_reloaded "$1" "$before"
 }
 
-reload_lines() {
-    daemon_log "$1" | grep -cE 'was read again|the configuration is wrong' || true
-}
-
-has_reloaded() {
-    (($(reload_lines "$1") > $2))
-}
-
 daemon_pid() {
     on n1 pgrep -xo nodestaged
 }

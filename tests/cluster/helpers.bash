@@ -376,6 +376,15 @@ job_log() {
     daemon_log "$1" | grep -w "job=$2"
 }
 
+# has_reloaded NODE COUNT: its daemon has read its configuration again, since reload_lines NODE was COUNT.
+has_reloaded() {
+    (($(reload_lines "$1") > $2))
+}
+
+reload_lines() {
+    daemon_log "$1" | grep -cE 'was read again|the configuration is wrong' || true
+}
+
 # block NAME: of docs/sites.md, what its first recipe for that file has.
 block() {
     local blocks=$BATS_FILE_TMPDIR/sites

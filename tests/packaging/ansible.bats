@@ -194,13 +194,13 @@ list_files() {
 
 @test "changed settings: the daemon reloads them" {
     pid=$(daemon_pid n1)
-    count=$(reloads n1)
+    count=$(reload_lines n1)
     settings '  staging: {max_jobs: 5}
   cache: {never: [/project/secret]}
   peer: {addresses: {n1: 10.213.0.1, n2: [10.213.0.2]}}'
     exits 0 install n1 -e '{nodestage_plugin_arguments: {progress: 20}}'
     [ "$(daemon_pid n1)" = "$pid" ]
-    wait_until 30 reloaded n1 "$count"
+    wait_until 30 has_reloaded n1 "$count"
     on n1 grep -x 'required spank_nodestage.so progress=20' /etc/slurm/plugstack.conf.d/nodestage.conf
 }
 
@@ -251,14 +251,14 @@ SCRIPT
 }
 
 @test "settings that were written before an older package could not be installed are read all the same" {
-    count=$(reloads n1)
+    count=$(reload_lines n1)
     settings '  daemon: {state_dir: /var/lib/nodestage/state}
   staging: {max_jobs: 6}'
     other=$BATS_TEST_TMPDIR/slurm-spank-nodestage_0.0.1-1+slurm$(slurm_release)_amd64.deb
     touch "$other"
     fails_with "${other##*/} could not be installed" install n1 -e nodestage_rollback=true -e nodestage_package="$other"
     has "$output" "RUNNING HANDLER [nodestage : Reload nodestaged]"
-    wait_until 30 reloaded n1 "$count"
+    wait_until 30 has_reloaded n1 "$count"
 }
 
 @test "from a repository, by name and version" {
