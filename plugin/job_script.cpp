@@ -12,7 +12,8 @@
 #include "common/wire/daemon_client.hpp"
 #include "common/wire/worker_order.hpp"
 #include "plugin/hooks.hpp"
-#include "plugin/left_behind.hpp"
+#include "plugin/left_mounts.hpp"
+#include "plugin/left_writers.hpp"
 #include "plugin/marker.hpp"
 #include "plugin/slurm_host.hpp"
 

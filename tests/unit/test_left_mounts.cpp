@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "plugin/left_behind.hpp"
+#include "plugin/left_mounts.hpp"
 
 using namespace nodestage;
 

@@ -19,7 +19,7 @@
 
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
-#include "plugin/left_behind.hpp"
+#include "plugin/left_writers.hpp"
 #include "scratch.hpp"
 
 using namespace nodestage;
