@@ -27,7 +27,4 @@ int run_probe();
 std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, const StageRequest& request,
                                             int job_fd, std::chrono::milliseconds patience);
 
-// The last directory on `path` (absolute) that exists: of "/a/b/c" perhaps "/a".
-Fd nearest_directory(const std::string& path);
-
 }  // namespace nodestage
