@@ -20,11 +20,8 @@
 
 #include <sys/stat.h>
 
-#include <cstddef>
-#include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/result.hpp"

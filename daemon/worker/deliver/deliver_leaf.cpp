@@ -1,7 +1,5 @@
 #include <fcntl.h>
 
-#include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "common/os/file.hpp"

@@ -3,9 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <type_traits>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "common/os/file.hpp"

@@ -7,13 +7,10 @@
 // a limit; the others go on then, and report to those who wait for data that this process is alive.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "common/result.hpp"
 #include "common/wire/worker_order.hpp"

@@ -6,7 +6,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -11,7 +11,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 
 #include "daemon/worker/relay/relay_basis.hpp"
 #include "daemon/worker/relay/sealed_stream.hpp"

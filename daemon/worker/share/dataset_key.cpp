@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
-
 #include "common/os/file.hpp"
 #include "common/request/destinations.hpp"
 #include "common/request/job_environment.hpp"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "common/os/wall_clock.hpp"
 #include "common/text/human.hpp"

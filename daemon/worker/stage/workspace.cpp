@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "common/os/file.hpp"
-#include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"

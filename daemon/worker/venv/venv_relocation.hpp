@@ -11,11 +11,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "daemon/worker/budget/meter.hpp"
