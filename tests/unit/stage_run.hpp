@@ -140,6 +140,10 @@ class StageRun {
   [[nodiscard]] nodestage::ItemState state(std::size_t i = 0) const {
     return static_cast<nodestage::ItemState>(status.items.at(i).state);
   }
+  [[nodiscard]] bool has_cause(const std::string& part) const {
+    CAPTURE(status.cause);
+    return status.cause.find(part) != std::string::npos;
+  }
   // What is in the job directory, sorted, a line each; as that user, for unreadable directories.
   [[nodiscard]] bool in_job(const std::string& test) const { return shell(job_, test) == 0; }
 

@@ -1,7 +1,6 @@
 // The streams of directories: which node writes one, who reads it, and how it breaks.
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <optional>
 
 #include "daemon/worker/piece/tree_stream.hpp"
