@@ -286,6 +286,15 @@ echo '{"url": "file://'$PWD'/outer", "dir_info": {"editable": true}}' >$site/out
         run.job() + "/env/src/inner/inner.py\n");
 }
 
+TEST_CASE("venv: a link with more '..' than there are directories leads to where it led") {
+  VenvRun run;
+  run.make("old");
+  run.prepare("ln -s $(printf '../%.0s' $(seq 40))etc/passwd old/far");
+  run.add_venv("old");
+  REQUIRE_MESSAGE(run.run() == 0, run.cause());
+  CHECK(run.output("readlink env/far") == "/etc/passwd\n");
+}
+
 TEST_CASE("venv: with optional the job starts without it") {
   VenvRun run;
   run.add_venv("nowhere").optional = true;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -232,8 +233,8 @@ class VenvRelocation {
         add(links_, path);
         return {};
       }
-      const auto absolute = joined(options_.origin + "/" + parent, target);
-      to = "/" + absolute.value_or("");
+      const std::filesystem::path from = options_.origin + "/" + parent;
+      to = without_slashes((from / target).lexically_normal());
     }
     const bool is_python =
         is_in_bin(path) && (step.name.starts_with("python") || step.name.starts_with("pypy"));
