@@ -324,6 +324,8 @@ TEST_CASE("identify: requirements that must not be kept") {
     why = "this site keeps nothing from " + run.data() + "/w";
   }
   SUBCASE("no interpreter") {
+    SUBCASE("by default") {}
+    SUBCASE("as it is where the job was submitted") { run.item().python = "keep"; }
     run.prepare("rm bin/python3");
     why = "this node has no python3 in the PATH of the submission";
   }

@@ -135,8 +135,7 @@ void add_interpreter(ShareKey& key, const VenvItem& item, const IdentifyOrder& o
   }
   const std::string python = python_for(item, item.environment);
   if (python.empty())
-    return key.refuse("this node has no " + (item.python.empty() ? "python3" : item.python) +
-                      " in the PATH of the submission");
+    return key.refuse("this node has no " + wanted_python(item) + " in the PATH of the submission");
   key.add_program("python", python);
 }
 

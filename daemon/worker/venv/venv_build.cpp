@@ -147,6 +147,10 @@ constexpr const char* k_module_inits[] = {"/etc/profile.d/lmod.sh", "/etc/profil
 
 }  // namespace
 
+std::string wanted_python(const VenvItem& item) {
+  return item.python.empty() || item.python == k_keep_python ? "python3" : item.python;
+}
+
 std::string python_for(const VenvItem& item, const std::vector<std::string>& environment) {
   const std::string path = value_in(environment, "PATH");
   std::string python = item.python == k_keep_python ? "" : item.python;
@@ -327,9 +331,7 @@ Status EnvironmentBuild::load_modules() {
 Result<std::string> EnvironmentBuild::find_python() const {
   std::string python = python_for(place_.item, environment_);
   if (!python.empty() && is_program(python)) return python;
-  const std::string name = place_.item.python.empty() || place_.item.python == k_keep_python
-                               ? "python3"
-                               : shown(place_.item.python);
+  const std::string name = shown(wanted_python(place_.item));
   const char* where = place_.item.modules.empty() ? "submission" : "modules";
   return fault(ENOENT,
                shown(place_.item.source) + ": node " + place_.order.node + " has no " +

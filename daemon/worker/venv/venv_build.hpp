@@ -12,6 +12,9 @@
 
 namespace nodestage {
 
+// Returns the interpreter that the request names; "python3" if it names none.
+std::string wanted_python(const VenvItem& item);
+
 // Returns the interpreter that builds the environment, as the request or its environment's PATH
 // names it; "" if there is none.
 std::string python_for(const VenvItem& item, const std::vector<std::string>& environment);
