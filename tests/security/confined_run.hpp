@@ -29,6 +29,24 @@ inline std::string confined(std::vector<std::string> arguments, std::string* hol
   return said.substr(line + 1);
 }
 
+// Each of `attempts`, and of those that no worker makes, ends the process at once in the sandbox
+// that the first arguments name.
+inline void check_deadly(const std::vector<std::string>& sandbox,
+                         std::vector<std::string> attempts) {
+  for (const char* attempt :
+       {"execve",   "system",      "execveat", "fork",        "vfork", "clone-namespace",
+        "unshare",  "setns",       "ptrace",   "read-memory", "kill",  "unix",
+        "mount",    "chroot",      "setuid",   "bpf",         "perf",  "keyctl",
+        "io-uring", "userfaultfd", "module",   "by-handle"})
+    attempts.emplace_back(attempt);
+  for (const std::string& attempt : attempts) {
+    CAPTURE(attempt);
+    std::vector<std::string> arguments = sandbox;
+    arguments.push_back(attempt);
+    CHECK(confined(arguments) == " (child ended with status 31)");  // SIGSYS
+  }
+}
+
 inline bool has_landlock() {
   if (landlock_version() >= k_landlock_wanted) return true;
   MESSAGE("skipped: this kernel has no Landlock");

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -66,13 +65,17 @@ class FakeRelay {
   std::function<bool(FakeRelay&, std::size_t slot)> before;
 
   void set_state(std::size_t i, nodestage::RelaySlotState state) {
-    slot(i).state = static_cast<std::uint32_t>(state);
+    slot(i).state = nodestage::number(state);
   }
   void end(std::size_t i, const std::string& why) {
     nodestage::set_field(slot(i).why, why);
     set_state(i, nodestage::RelaySlotState::over);
   }
-  void dropped(std::size_t i) { change(slot(i), nodestage::RelayReader::dropped); }
+  void dropped(std::size_t i) {
+    using nodestage::RelayReader;
+    nodestage::exchange(slot(i).reader, nodestage::number(RelayReader::reading),
+                        nodestage::number(RelayReader::dropped));
+  }
   void turn_off(const std::string& why) {
     nodestage::set_field(board().why, why);
     board().is_off = 1;
@@ -82,8 +85,7 @@ class FakeRelay {
   void fill(std::size_t i) {
     nodestage::RelaySlot& to = slot(i);
     const std::uint64_t at = to.watermark;
-    if (stream && to.kind == static_cast<std::uint32_t>(nodestage::RelayKind::directory))
-      return fill_stream(i);
+    if (stream && is(to.kind, nodestage::RelayKind::directory)) return fill_stream(i);
     const std::uint64_t rest = to.identity.size - at;
     const std::size_t bytes = std::min({std::uint64_t{block}, rest, ring() - at % ring()});
     const nodestage::Fd from(::open(to.path, O_RDONLY | O_CLOEXEC));
@@ -92,40 +94,30 @@ class FakeRelay {
         static_cast<ssize_t>(bytes))
       return end(i, "the original cannot be read");
     for (auto& byte : data) byte = static_cast<unsigned char>(byte ^ disguise);
-    if (at + bytes > ring()) to.low = std::max<std::uint64_t>(to.low, at + bytes - ring());
-    const auto place = static_cast<off_t>(nodestage::spool_offset(i, ring(), at));
-    if (::pwrite(spool_fd(), data.data(), bytes, place) != static_cast<ssize_t>(bytes))
-      std::abort();
-    nodestage::set_field(to.upstream, node);
     (node.empty() ? to.from_storage : to.from_nodes) += bytes;
-    to.watermark = at + bytes;
+    put(i, data.data(), bytes);
   }
 
  private:
-  static bool is(const nodestage::RelaySlot& slot, nodestage::RelaySlotState state) {
-    return slot.state == static_cast<std::uint32_t>(state);
-  }
-  static bool is(const nodestage::RelaySlot& slot, nodestage::RelayReader reader) {
-    return slot.reader == static_cast<std::uint32_t>(reader);
-  }
-  static void change(nodestage::RelaySlot& slot, nodestage::RelayReader reader) {
-    auto reading = static_cast<std::uint32_t>(nodestage::RelayReader::reading);
-    slot.reader.compare_exchange_strong(reading, static_cast<std::uint32_t>(reader));
+  template <typename Enum>
+  static bool is(const std::atomic<std::uint32_t>& word, Enum value) {
+    return word == nodestage::number(value);
   }
 
   bool serve(std::size_t i) {
     using namespace nodestage;
     RelaySlot& own = slot(i);
-    if (is(own, RelaySlotState::asked)) {
-      const bool is_file = own.kind == static_cast<std::uint32_t>(nodestage::RelayKind::file);
+    if (is(own.state, RelaySlotState::asked)) {
+      const bool is_file = is(own.kind, RelayKind::file);
       ++(is_file ? asked : asked_directories);
       set_state(i, RelaySlotState::serving);
     }
-    if (!is(own, RelaySlotState::serving) && !is(own, RelaySlotState::over)) return false;
-    if (is(own, RelayReader::closed)) return recycles && recycle(i);
-    if (!is(own, RelaySlotState::serving)) return false;
+    if (!is(own.state, RelaySlotState::serving) && !is(own.state, RelaySlotState::over))
+      return false;
+    if (is(own.reader, RelayReader::closed)) return recycles && recycle(i);
+    if (!is(own.state, RelaySlotState::serving)) return false;
     if (before && !before(*this, i)) return false;
-    if (is_silent || !is(own, RelaySlotState::serving) || !may_fill(own)) return false;
+    if (is_silent || !is(own.state, RelaySlotState::serving) || !may_fill(own)) return false;
     fill(i);
     return true;
   }
@@ -135,14 +127,20 @@ class FakeRelay {
     const std::uint64_t at = to.watermark;
     const std::size_t bytes =
         std::min({std::uint64_t{block}, stream->size() - at, ring() - at % ring()});
-    const auto place = static_cast<off_t>(nodestage::spool_offset(i, ring(), at));
-    if (::pwrite(spool_fd(), stream->data() + at, bytes, place) != static_cast<ssize_t>(bytes))
-      std::abort();
-    if (at + bytes > ring()) to.low = std::max<std::uint64_t>(to.low, at + bytes - ring());
-    nodestage::set_field(to.upstream, node);
     to.from_nodes += bytes;
-    to.watermark = at + bytes;
+    put(i, stream->data() + at, bytes);
     to.is_whole = at + bytes == stream->size() ? 1U : 0U;
+  }
+
+  // Appends a block that does not go beyond the ring's end.
+  void put(std::size_t i, const void* data, std::size_t bytes) {
+    nodestage::RelaySlot& to = slot(i);
+    const std::uint64_t at = to.watermark;
+    if (at + bytes > ring()) to.low = std::max<std::uint64_t>(to.low, at + bytes - ring());
+    const auto place = static_cast<off_t>(nodestage::spool_offset(i, ring(), at));
+    if (::pwrite(spool_fd(), data, bytes, place) != static_cast<ssize_t>(bytes)) std::abort();
+    nodestage::set_field(to.upstream, node);
+    to.watermark = at + bytes;
   }
 
   bool may_fill(const nodestage::RelaySlot& own) {
@@ -157,11 +155,11 @@ class FakeRelay {
     using namespace nodestage;
     ++recycled;
     RelaySlot& own = slot(i);
-    own.reader = static_cast<std::uint32_t>(RelayReader::recycled);
+    own.reader = number(RelayReader::recycled);
     own.low = 0;
     own.watermark = 0;
     set_state(i, RelaySlotState::unused);
-    own.reader = static_cast<std::uint32_t>(RelayReader::none);
+    own.reader = number(RelayReader::none);
     return true;
   }
 

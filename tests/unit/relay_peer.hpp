@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <string>

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -54,10 +53,7 @@ struct RelayFile {
     std::ofstream(path, std::ios::binary) << bytes;
     struct stat info {};
     REQUIRE(::stat(path.c_str(), &info) == 0);
-    const auto ns = [](const timespec& time) {
-      return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-    };
-    identity = {static_cast<std::uint64_t>(info.st_size), ns(info.st_mtim), ns(info.st_ctim)};
+    identity = identity_of(info);
   }
 
  private:
@@ -158,22 +154,17 @@ class RelayNode {
     relay_.reset();
   }
   void set_head(const RelayKey& key = {1, 2, 3}) {
-    RelayPlan plan{.part = RelayPart::head, .key = key};
-    REQUIRE(write_relay_plan(plan_.get(), plan));
+    set_plan({.part = RelayPart::head, .key = key});
   }
   void set_link(std::uint16_t port, const RelayKey& key = {1, 2, 3}) {
-    RelayPlan plan{.part = RelayPart::link,
-                   .key = key,
-                   .node = "before",
-                   .address = "127.0.0.1",
-                   .port = port};
-    REQUIRE(write_relay_plan(plan_.get(), plan));
+    set_plan({.part = RelayPart::link,
+              .key = key,
+              .node = "before",
+              .address = "127.0.0.1",
+              .port = port});
   }
   void set_link(const RelayNode& to) { set_link(to.port()); }
-  void set_off(const std::string& why) {
-    RelayPlan plan{.part = RelayPart::off, .why = why};
-    REQUIRE(write_relay_plan(plan_.get(), plan));
-  }
+  void set_off(const std::string& why) { set_plan({.part = RelayPart::off, .why = why}); }
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] RelayBoard& board() { return **board_; }
@@ -182,12 +173,8 @@ class RelayNode {
   [[nodiscard]] int spool() const { return spool_.get(); }
   [[nodiscard]] bool has_ended() const { return has_ended_; }
   [[nodiscard]] std::uint64_t ring() { return ring_bytes(order.relay.window_bytes, board().lanes); }
-  bool is_in(RelaySlotState state, std::size_t i = 0) {
-    return slot(i).state == static_cast<std::uint32_t>(state);
-  }
-  bool reader_is(RelayReader reader, std::size_t i = 0) {
-    return slot(i).reader == static_cast<std::uint32_t>(reader);
-  }
+  bool is_in(RelaySlotState state, std::size_t i = 0) { return slot(i).state == number(state); }
+  bool reader_is(RelayReader reader, std::size_t i = 0) { return slot(i).reader == number(reader); }
 
   // Waits until the relay worker has looked after all slots once more. It raises `beat` before.
   void await_look() {
@@ -203,30 +190,27 @@ class RelayNode {
   // As the staging worker does it.
   void ask(const RelayFile& file, std::size_t i = 0) {
     RelaySlot& at = slot(i);
-    auto expected = static_cast<std::uint32_t>(RelaySlotState::unused);
-    REQUIRE(at.state.compare_exchange_strong(expected,
-                                             static_cast<std::uint32_t>(RelaySlotState::filling)));
+    REQUIRE(exchange(at.state, number(RelaySlotState::unused), number(RelaySlotState::filling)));
     at.identity = file.identity;
     set_field(at.path, file.path);
-    at.reader = static_cast<std::uint32_t>(RelayReader::reading);
-    at.state = static_cast<std::uint32_t>(RelaySlotState::asked);
+    at.reader = number(RelayReader::reading);
+    at.state = number(RelaySlotState::asked);
     raise(board().asks);
   }
   // Joins a slot that serves already.
   void join(std::size_t i = 0) {
-    auto expected = static_cast<std::uint32_t>(RelayReader::none);
-    REQUIRE(slot(i).reader.compare_exchange_strong(
-        expected, static_cast<std::uint32_t>(RelayReader::reading)));
+    REQUIRE(exchange(slot(i).reader, number(RelayReader::none), number(RelayReader::reading)));
     raise(board().moves);
   }
   void close(std::size_t i = 0) {
-    slot(i).reader = static_cast<std::uint32_t>(RelayReader::closed);
+    slot(i).reader = number(RelayReader::closed);
     raise(board().moves);
   }
 
   RelayOrder order;
 
  private:
+  void set_plan(const RelayPlan& plan) const { REQUIRE(write_relay_plan(plan_.get(), plan)); }
   [[nodiscard]] Fd scratch_file() const {
     Fd fd(::open(scratch_.path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     REQUIRE(fd);

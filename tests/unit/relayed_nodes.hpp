@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "common/os/mounts.hpp"
 #include "common/wire/peer_note.hpp"
 #include "daemon/worker/relay/relay.hpp"
 #include "stage_run.hpp"
 #include "texts.hpp"
+#include "type_of_file_system.hpp"
 
 namespace nodestage {
 
@@ -38,10 +38,7 @@ class RelayedNode {
     rules.silence_wait_s = rules.patience_s = rules.answer_wait_s = 20;
     rules.ports = {0, 0};
     rules.site_rate_bytes = 0;
-    const Fd here(::open(data.c_str(), O_PATH | O_CLOEXEC));
-    const auto mounts = must(read_mountinfo());
-    const auto mount = must(find_mount(mounts, mount_of(here.get())));
-    rules.file_systems = {std::string(mount.type)};
+    rules.file_systems = {type_of_file_system(data)};
     stage.board_fd = board_.get();
     stage.spool_fd = spool_.get();
   }

@@ -3,23 +3,15 @@
 
 #include <doctest/doctest.h>
 
-#include "common/os/mounts.hpp"
 #include "fake_relay.hpp"
 #include "stage_run.hpp"
 #include "tests/unit/sizes.hpp"
 #include "texts.hpp"
+#include "type_of_file_system.hpp"
 
 namespace nodestage {
 
 inline constexpr std::uint64_t k_head = 2 * k_mib;  // what recognizing a source reads of it
-
-inline std::string type_of_file_system(const std::string& path) {
-  const Fd here(::open(path.c_str(), O_PATH | O_CLOEXEC));
-  const auto mounts = read_mountinfo();
-  if (!mounts) return "unknown";
-  const auto mount = find_mount(*mounts, mount_of(here.get()));
-  return mount ? std::string(mount->type) : "unknown";
-}
 
 class RelayedStage : public StageRun {
  public:
@@ -60,7 +52,7 @@ class RelayedStage : public StageRun {
   [[nodiscard]] const ItemRecord& item(std::size_t i = 0) const { return status.items.at(i); }
   [[nodiscard]] bool is_exact() const { return in_job("diff -r --no-dereference out/t ../data/t"); }
   [[nodiscard]] bool is_closed(std::size_t slot) {
-    return relay->slot(slot).reader == static_cast<std::uint32_t>(RelayReader::closed);
+    return relay->slot(slot).reader == number(RelayReader::closed);
   }
 };
 

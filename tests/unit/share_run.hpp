@@ -4,6 +4,9 @@
 
 #include "stage_run.hpp"
 
+inline constexpr const char* k_kept_whole =
+    "shared: kept on this node for your further jobs; it is read-only";
+
 template <typename Run>
 class ShareRun : public Run {
  public:

@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/os/file.hpp"
@@ -139,6 +140,10 @@ class StageRun {
   [[nodiscard]] nodestage::ItemState state(std::size_t i = 0) const {
     return static_cast<nodestage::ItemState>(status.items.at(i).state);
   }
+  [[nodiscard]] bool has_cause(const std::string& part) const {
+    CAPTURE(status.cause);
+    return status.cause.find(part) != std::string::npos;
+  }
   // What is in the job directory, sorted, a line each; as that user, for unreadable directories.
   [[nodiscard]] bool in_job(const std::string& test) const { return shell(job_, test) == 0; }
 
@@ -173,28 +178,23 @@ class StageRun {
   int child(int status_fd, int answer_fd) const {
     using namespace nodestage;
     std::setlocale(LC_ALL, "C.UTF-8");
-    // Above the worker's numbers first, so that none of them is overwritten.
-    const int high_status = ::fcntl(status_fd, F_DUPFD, 50);
-    const int high_job = ::fcntl(::open(job_.c_str(), O_RDONLY | O_DIRECTORY), F_DUPFD, 50);
-    const int high_rate = ::fcntl(::memfd_create("rate", 0), F_DUPFD, 50);
-    const int high_answer =
-        ::fcntl(answer_fd >= 0 ? answer_fd : ::open("/dev/null", O_RDONLY), F_DUPFD, 50);
-    const int high_board = ::fcntl(board_fd, F_DUPFD, 50);
-    const int high_spool = ::fcntl(spool_fd, F_DUPFD, 50);
-    if (::pwrite(high_rate, &rate, sizeof rate, 0) != sizeof rate) return 123;
-    ::dup2(high_status, k_worker_status_fd);
-    ::dup2(high_job, k_worker_directory_fd);
-    ::dup2(high_rate, k_worker_rate_fd);
-    ::dup2(high_answer, k_worker_answer_fd);
-    const int high_memory =
-        order.memory.directory.empty()
-            ? -1
-            : ::fcntl(::open(order.memory.directory.c_str(), O_RDONLY | O_DIRECTORY), F_DUPFD, 50);
-    if (high_memory >= 0) ::dup2(high_memory, k_worker_memory_fd);
+    const int rate_fd = ::memfd_create("rate", 0);
+    if (::pwrite(rate_fd, &rate, sizeof rate, 0) != sizeof rate) return 123;
+    std::vector<std::pair<int, int>> places = {
+        {status_fd, k_worker_status_fd},
+        {::open(job_.c_str(), O_RDONLY | O_DIRECTORY), k_worker_directory_fd},
+        {rate_fd, k_worker_rate_fd},
+        {answer_fd >= 0 ? answer_fd : ::open("/dev/null", O_RDONLY), k_worker_answer_fd}};
+    const std::string& memory = order.memory.directory;
+    if (!memory.empty())
+      places.emplace_back(::open(memory.c_str(), O_RDONLY | O_DIRECTORY), k_worker_memory_fd);
     if (order.has_board) {
-      ::dup2(high_board, k_worker_board_fd);
-      ::dup2(high_spool, k_worker_spool_fd);
+      places.emplace_back(board_fd, k_worker_board_fd);
+      places.emplace_back(spool_fd, k_worker_spool_fd);
     }
+    // Above the worker's numbers first, so that none of them is overwritten.
+    for (auto& [fd, number] : places) fd = ::fcntl(fd, F_DUPFD, 50);
+    for (const auto& [fd, number] : places) ::dup2(fd, number);
     if (std::getenv("STAGE_LOG") == nullptr) ::dup2(::open("/dev/null", O_WRONLY), 2);
     if (task == WorkerTask::compare) return run_compare();
     if (task == WorkerTask::identify) return run_identify(order, request);

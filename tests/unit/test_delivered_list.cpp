@@ -2,11 +2,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include "common/os/file.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "limited.hpp"
 #include "stage_out_job.hpp"
 
 using namespace nodestage;

@@ -218,18 +218,6 @@ bool is_left_alone(RelayNode& node) {
          field_text(node.slot().why) == k_why;
 }
 
-// Three nodes, of which the first one reads a source of that size at that rate, and others have it
-// from there. `limit`: what the first one may read; 0: no limit.
-void is_read_once(std::size_t bytes, std::uint64_t rate, std::uint64_t limit = 0) {
-  const RelayFile file(noise(bytes));
-  RelayRow row(3, 8 * k_mib, [rate](std::size_t) { return at_rate(rate); });
-  row.start(three_nodes);
-  if (limit > 0) row[0].limit_rate(limit);
-  row.ask(file);
-  read_on_all(row.all(), file);
-  CHECK(row.from_storage() == file.bytes.size());
-}
-
 }  // namespace
 
 TEST_CASE("three nodes read a fast source for themselves, and the reason is the same on each") {
@@ -248,16 +236,26 @@ TEST_CASE("three nodes read a fast source for themselves, and the reason is the 
   }
 }
 
-TEST_CASE("a slow source is read once by three nodes, with the same settings") {
-  is_read_once(12 * k_mib, 16 * k_mib);
-}
-
-TEST_CASE("a source that may be read only slowly is read once, however fast it is") {
-  is_read_once(12 * k_mib, 1ULL << 30, 300 * k_mib);
-}
-
-TEST_CASE("a source of which the first look sees all: those behind have it from the head") {
-  is_read_once(40'000, 1ULL << 30);
+TEST_CASE(
+    "a source that is slow, may only be read slowly, or is small is read once by three nodes") {
+  struct Row {
+    std::size_t bytes;
+    std::uint64_t rate;
+    std::uint64_t limit;  // what the first node may read; 0: no limit
+  };
+  constexpr Row k_rows[] = {
+      {12 * k_mib, 16 * k_mib, 0}, {12 * k_mib, 1ULL << 30, 300 * k_mib}, {40'000, 1ULL << 30, 0}};
+  for (const Row& source : k_rows) {
+    CAPTURE(source.bytes);
+    CAPTURE(source.limit);
+    const RelayFile file(noise(source.bytes));
+    RelayRow row(3, 8 * k_mib, [&source](std::size_t) { return at_rate(source.rate); });
+    row.start(three_nodes);
+    if (source.limit > 0) row[0].limit_rate(source.limit);
+    row.ask(file);
+    read_on_all(row.all(), file);
+    CHECK(row.from_storage() == file.bytes.size());
+  }
 }
 
 TEST_CASE("a node that comes later is sent on at once, and so is one whose staging has not asked") {

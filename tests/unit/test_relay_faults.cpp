@@ -1,8 +1,6 @@
 // What goes wrong between nodes: each goes on, and at most one more reads the original.
 #include <doctest/doctest.h>
 
-#include <filesystem>
-
 #include "relay_peer.hpp"
 #include "relay_run.hpp"
 

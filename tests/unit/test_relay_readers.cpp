@@ -1,11 +1,11 @@
 // Readers of one source that are slower than others: who waits for whom, and who is dropped.
 #include <doctest/doctest.h>
 
-#include "common/os/mounts.hpp"
 #include "daemon/worker/read/read_ahead.hpp"
 #include "daemon/worker/spool/item_relay.hpp"
 #include "relay_run.hpp"
 #include "texts.hpp"
+#include "type_of_file_system.hpp"
 
 using namespace nodestage;
 
@@ -123,11 +123,8 @@ class NodeReader {
  public:
   NodeReader(RelayNode& node, const RelayFile& file, std::uint64_t window)
       : block_(window / 4 / k_blocks), meter_(rate_, stop_) {
-    auto source = must(Source::open(file.path, meter_));
-    const auto mounts = must(read_mountinfo());
-    source_.emplace(std::move(source));
-    const auto mount = must(find_mount(mounts, mount_of(source_->fd())));
-    node.order.relay.file_systems = {std::string(mount.type)};
+    source_.emplace(must(Source::open(file.path, meter_)));
+    node.order.relay.file_systems = {type_of_file_system(file.path)};
     sources_.emplace(node.order.relay, node.board_fd(), node.spool());
     sources_->expect(file.path, source_->info());
     sources_->begin(1);

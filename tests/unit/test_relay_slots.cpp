@@ -3,11 +3,11 @@
 
 #include <filesystem>
 
-#include "common/os/mounts.hpp"
 #include "daemon/worker/budget/meter.hpp"
 #include "daemon/worker/spool/relayed_sources.hpp"
 #include "relay_run.hpp"
 #include "texts.hpp"
+#include "type_of_file_system.hpp"
 
 using namespace nodestage;
 
@@ -91,10 +91,7 @@ TEST_CASE("sources are relayed side by side, each in its own ring") {
 TEST_CASE("two threads that find no free slot get one each") {
   const Scratch scratch;
   RelayNode node(128 * k_mib);
-  const Fd here(::open(scratch.path().c_str(), O_PATH | O_CLOEXEC));
-  const auto mounts = must(read_mountinfo());
-  const auto mount = must(find_mount(mounts, mount_of(here.get())));
-  node.order.relay.file_systems = {std::string(mount.type)};
+  node.order.relay.file_systems = {type_of_file_system(scratch.path())};
   node.order.relay.silence_wait_s = 60;
   node.order.relay.patience_s = 60;
   RelayedSources sources(node.order.relay, node.board_fd(), node.spool());
@@ -115,7 +112,7 @@ TEST_CASE("two threads that find no free slot get one each") {
   const Meter meter(rate, stop);
   const auto claim = [&](std::size_t i) {
     std::string why;
-    return sources.claim(files[i]->path, infos[i], meter, why);
+    return sources.claim({files[i]->path, identity_of(infos[i]), RelayKind::file}, meter, why);
   };
   for (std::size_t i = 0; i < 2; ++i) {
     const auto place = must(claim(i));

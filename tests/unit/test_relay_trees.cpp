@@ -1,15 +1,14 @@
 // The streams of directories: which node writes one, who reads it, and how it breaks.
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <optional>
 
-#include "common/os/mounts.hpp"
 #include "daemon/worker/piece/tree_stream.hpp"
 #include "daemon/worker/spool/item_relay.hpp"
 #include "relay_run.hpp"
 #include "texts.hpp"
 #include "tree_records.hpp"
+#include "type_of_file_system.hpp"
 
 using namespace nodestage;
 
@@ -29,10 +28,7 @@ struct TreeNode {
   TreeNode(const Scratch& scratch, std::uint64_t window, std::uint32_t limit_s,
            std::uint32_t answer_wait_s)
       : node(window, open_original, limit_s), directory(scratch.path()) {
-    const Fd here(::open(directory.c_str(), O_PATH | O_CLOEXEC));
-    const auto text = must(read_mountinfo());
-    const auto mount = must(find_mount(text, mount_of(here.get())));
-    node.order.relay.file_systems = {std::string(mount.type)};
+    node.order.relay.file_systems = {type_of_file_system(directory)};
     REQUIRE(::stat(directory.c_str(), &info) == 0);
     sources.emplace(node.order.relay, node.board_fd(), node.spool());
     REQUIRE(sources->expect(directory, info));
@@ -42,7 +38,9 @@ struct TreeNode {
   }
   std::unique_ptr<RelayedTree> claim(std::uint64_t wanted = 7) {
     std::string why;
-    const auto place = must(sources->claim_directory(directory, info, wanted, meter, why));
+    const auto identity = directory_identity_of(info, wanted);
+    const auto place =
+        must(sources->claim({directory, identity, RelayKind::directory}, meter, why));
     CAPTURE(why);
     return std::make_unique<RelayedTree>(place, *sources, meter);
   }

@@ -10,6 +10,7 @@
 #include "piece_run.hpp"
 #include "tests/unit/sizes.hpp"
 #include "texts.hpp"
+#include "type_of_file_system.hpp"
 
 using namespace nodestage;
 
@@ -32,11 +33,8 @@ class Reader {
     rules.window_bytes = window;
     rules.silence_wait_s = 1;
     rules.patience_s = 1;
-    const auto mounts = must(read_mountinfo());
-    auto source = must(Source::open(path_, meter_));
-    source_.emplace(std::move(source));
-    const auto mount = must(find_mount(mounts, mount_of(source_->fd())));
-    rules.file_systems = {std::string(mount.type)};
+    source_.emplace(must(Source::open(path_, meter_)));
+    rules.file_systems = {type_of_file_system(path_)};
     sources_.emplace(rules, relay.board_fd(), relay.spool_fd());
     item_.emplace(&*sources_, meter_);
   }
@@ -54,13 +52,11 @@ class Reader {
   bool begins() { return begin() != nullptr; }
 
   // As the relay worker does it for another node.
-  void serve_another(std::size_t slot, std::uint64_t low = 0) {
+  void serve_another(std::size_t slot) {
     RelaySlot& to = relay.slot(slot);
-    const struct stat& info = source_->info();
-    to.identity = {source_->size(), info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
-                   info.st_ctim.tv_sec * 1'000'000'000 + info.st_ctim.tv_nsec};
+    to.identity = identity_of(source_->info());
     set_field(to.path, path_);
-    to.low = low;
+    to.low = 0;
     relay.set_state(slot, RelaySlotState::serving);
   }
 
@@ -139,36 +135,24 @@ TEST_CASE("types of file systems are compared whole, and fuse with all of its ki
 TEST_CASE("what is there for another node is read there") {
   Reader reader(256 * k_mib);
   reader.expect(4, 2);
+  reader.serve_another(1);
+  RelaySlot& other = reader.relay.slot(1);
   SUBCASE("from its start") {
-    reader.serve_another(1);
     CHECK(reader.begins());
     CHECK(state_of(reader.relay.slot(0)) == RelaySlotState::unused);
-    CHECK(reader_of(reader.relay.slot(1)) == RelayReader::closed);
+    CHECK(reader_of(other) == RelayReader::closed);
     return;
   }
-  SUBCASE("its start is gone") { reader.serve_another(1, 4096); }
-  SUBCASE("it is another version") {
-    reader.serve_another(1);
-    ++reader.relay.slot(1).identity.ctime_ns;
-  }
-  SUBCASE("it is another file") {
-    reader.serve_another(1);
-    set_field(reader.relay.slot(1).path, reader.source().path() + "x");
-  }
-  SUBCASE("it has ended before its end") {
-    reader.serve_another(1);
-    reader.relay.end(1, "");
-  }
+  SUBCASE("its start is gone") { other.low = 4096; }
+  SUBCASE("it is another version") { ++other.identity.ctime_ns; }
+  SUBCASE("it is another file") { set_field(other.path, reader.source().path() + "x"); }
+  SUBCASE("it has ended before its end") { reader.relay.end(1, ""); }
   SUBCASE("another item reads there") {
-    reader.serve_another(1);
     const auto first = reader.begin();
-    CHECK(reader_of(reader.relay.slot(1)) == RelayReader::reading);
+    CHECK(reader_of(other) == RelayReader::reading);
     CHECK(reader.begins());
   }
-  SUBCASE("it is being given back") {
-    reader.serve_another(1);
-    reader.relay.slot(1).reader = static_cast<std::uint32_t>(RelayReader::recycled);
-  }
+  SUBCASE("it is being given back") { other.reader = number(RelayReader::recycled); }
   const auto relayed = reader.begin();
   REQUIRE(relayed);
   CHECK(state_of(reader.relay.slot(0)) == RelaySlotState::asked);

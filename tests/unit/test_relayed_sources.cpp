@@ -7,51 +7,37 @@
 using namespace nodestage;
 
 TEST_CASE("an archive that is relayed is read from the spool") {
-  // The ring has all of it, so that a thread that a busy machine holds up is not lapped.
-  RelayedStage stage(16 * k_mib);
-  stage.make_tree(9);
-  std::string name = "t.tar";
-  SUBCASE("tar") { stage.prepare("tar cf t.tar t"); }
-  SUBCASE("tar, in a ring that is smaller than what is read ahead") {
-    stage.renew(k_mib);
-    stage.prepare("tar cf t.tar t");
+  struct Row {
+    std::string name;
+    std::string command;
+    std::uint64_t window = 16 * k_mib;  // of which a thread that is held up is not lapped
+  };
+  const Row k_rows[] = {{"t.tar", "tar cf t.tar t"},
+                        {"t.tar", "tar cf t.tar t", k_mib},  // smaller than what is read ahead
+                        {"t.tar.gz", "tar czf t.tar.gz t"},
+                        {"t.tar.bz2", "tar cjf t.tar.bz2 t"},
+                        {"t.tar.xz", "tar c t | xz -0 >t.tar.xz"},
+                        {"t.tar.zst", "tar c t | zstd -q -1 >t.tar.zst"},
+                        {"t.zip", "zip -qry0 t.zip t"},
+                        {"t.7z", "bsdtar -c -f t.7z --format 7zip --options compression=store t"}};
+  for (const Row& row : k_rows) {
+    CAPTURE(row.name);
+    CAPTURE(row.window);
+    RelayedStage stage(row.window);
+    stage.make_tree(9);
+    stage.prepare(row.command);
+    stage.add(row.name).destination = "out";
+    REQUIRE(stage.run() == 0);
+    CHECK(stage.is_exact());
+    CHECK(stage.relay->asked == 1);
+    CHECK(stage.item().bytes_from_nodes == stage.item().bytes_total);
+    CHECK(stage.item().bytes_from_storage > 0);
+    CHECK(stage.item().bytes_from_storage <= k_head);
+    CHECK(stage.item().bytes_read == stage.item().bytes_total);
+    CHECK(stage.note() == human_bytes(stage.item().bytes_total) + " from node n0");
+    CHECK(stage.relay->board().staging_is_over == 1);
+    CHECK(stage.relay->recycled == 1);
   }
-  SUBCASE("tar.gz") {
-    name = "t.tar.gz";
-    stage.prepare("tar czf t.tar.gz t");
-  }
-  SUBCASE("tar.bz2") {
-    name = "t.tar.bz2";
-    stage.prepare("tar cjf t.tar.bz2 t");
-  }
-  SUBCASE("tar.xz") {
-    name = "t.tar.xz";
-    stage.prepare("tar c t | xz -0 >t.tar.xz");
-  }
-  SUBCASE("tar.zst") {
-    name = "t.tar.zst";
-    stage.prepare("tar c t | zstd -q -1 >t.tar.zst");
-  }
-  SUBCASE("zip") {
-    name = "t.zip";
-    stage.prepare("zip -qry0 t.zip t");
-  }
-  SUBCASE("7z") {
-    name = "t.7z";
-    stage.prepare("bsdtar -c -f t.7z --format 7zip --options compression=store t");
-  }
-  CAPTURE(name);
-  stage.add(name).destination = "out";
-  REQUIRE(stage.run() == 0);
-  CHECK(stage.is_exact());
-  CHECK(stage.relay->asked == 1);
-  CHECK(stage.item().bytes_from_nodes == stage.item().bytes_total);
-  CHECK(stage.item().bytes_from_storage > 0);
-  CHECK(stage.item().bytes_from_storage <= k_head);
-  CHECK(stage.item().bytes_read == stage.item().bytes_total);
-  CHECK(stage.note() == human_bytes(stage.item().bytes_total) + " from node n0");
-  CHECK(stage.relay->board().staging_is_over == 1);
-  CHECK(stage.relay->recycled == 1);
 }
 
 TEST_CASE("a file is copied from the spool alone") {

@@ -44,18 +44,27 @@ std::string received(SealedStream& stream, RelayClock::time_point until = soon()
   return std::to_string((*frame)->kind) + ":" + std::string(text, (*frame)->data.size());
 }
 
+RelayKey some_key() {
+  RelayKey key;
+  std::iota(key.begin(), key.end(), std::uint8_t{0});
+  return key;
+}
+
+RelayNonces some_nonces() {
+  RelayNonces nonces;
+  nonces.client.fill(0xc0);
+  nonces.server.fill(0x50);
+  return nonces;
+}
+
 const std::string k_bad = "!" + std::to_string(EBADMSG);
 const auto k_always = [] { return Status(); };
 
 }  // namespace
 
 TEST_CASE("frames are what other releases make of the same keys") {
-  RelayKey key;
-  std::iota(key.begin(), key.end(), std::uint8_t{0});
-  RelayNonces nonces;
-  nonces.client.fill(0xc0);
-  nonces.server.fill(0x50);
-  auto cipher = FrameCipher::sealing(*derive_keys(key, RelaySide::client, nonces));
+  auto cipher =
+      FrameCipher::sealing(must(derive_keys(some_key(), RelaySide::client, some_nonces())));
   REQUIRE(cipher);
   const auto next = [&cipher] {
     std::string frame = std::string("\x05\0\0\0\x03", 5) + "hello" + std::string(16, '\0');
@@ -90,20 +99,20 @@ TEST_CASE("two sides with the same key meet, and exchange frames of every size")
   CHECK_FALSE(server->send(7, std::as_bytes(std::span(large)), k_always));
 }
 
-TEST_CASE("a server that does not know the key gets a greeting and nothing else") {
-  Ends ends;
-  RawPeer forged(std::move(ends.one));
-  forged.send(std::string(64, 'n'));
-  CHECK(code_of(meet(std::move(ends.other), RelaySide::client)) == EACCES);
-  CHECK(forged.read(1000).size() == 40);
-}
-
-TEST_CASE("a client that does not know the key gets a proof and nothing else") {
-  Ends ends;
-  RawPeer forged(std::move(ends.one));
-  forged.send("nsrelay1" + std::string(64, 'n'));
-  CHECK(code_of(meet(std::move(ends.other), RelaySide::server)) == EACCES);
-  CHECK(forged.read(1000).size() == 64);
+TEST_CASE("who does not know the key gets a greeting or a proof, and nothing else") {
+  struct Row {
+    RelaySide side;
+    std::string forged;
+    std::size_t bytes;  // what the other side says
+  };
+  for (const Row& row : {Row{RelaySide::client, std::string(64, 'n'), 40},
+                         Row{RelaySide::server, "nsrelay1" + std::string(64, 'n'), 64}}) {
+    Ends ends;
+    RawPeer forged(std::move(ends.one));
+    forged.send(row.forged);
+    CHECK(code_of(meet(std::move(ends.other), row.side)) == EACCES);
+    CHECK(forged.read(1000).size() == row.bytes);
+  }
 }
 
 TEST_CASE("another job's key opens nothing, on either side") {
@@ -143,15 +152,11 @@ TEST_CASE("a server's own proof, sent back to it, proves nothing") {
 }
 
 TEST_CASE("who speaks another protocol, or stops in the middle of a greeting, is refused") {
-  {
+  for (const auto& [said, code] :
+       {std::pair<const char*, int>{"GET / HTTP/1.1\r\n", EPROTO}, {"nsrelay1abc", ECONNRESET}}) {
     Ends ends;
-    RawPeer(std::move(ends.one)).send("GET / HTTP/1.1\r\n");
-    CHECK(code_of(meet(std::move(ends.other), RelaySide::server)) == EPROTO);
-  }
-  {
-    Ends ends;
-    RawPeer(std::move(ends.one)).send("nsrelay1abc");
-    CHECK(code_of(meet(std::move(ends.other), RelaySide::server)) == ECONNRESET);
+    RawPeer(std::move(ends.one)).send(said);
+    CHECK(code_of(meet(std::move(ends.other), RelaySide::server)) == code);
   }
 }
 
@@ -256,19 +261,6 @@ TEST_CASE("an ask that makes no sense is refused") {
 }
 
 namespace {
-
-RelayKey some_key() {
-  RelayKey key;
-  std::iota(key.begin(), key.end(), std::uint8_t{0});
-  return key;
-}
-
-RelayNonces some_nonces() {
-  RelayNonces nonces;
-  nonces.client.fill(0xc0);
-  nonces.server.fill(0x50);
-  return nonces;
-}
 
 std::string proof_of(RelaySide side) {
   return hex_of(must(prove(some_key(), side, some_nonces())));

@@ -52,7 +52,7 @@ TEST_CASE("venv: a shared one works at its path in the cache, without write bits
   const SharedItem decided = run.decide(ShareRole::lead, "env");
   REQUIRE_MESSAGE(run.run() == 0, run.cause());
   CHECK(run.has_flag(k_item_whole));
-  CHECK(run.note().ends_with("shared: kept on this node for your further jobs; it is read-only"));
+  CHECK(run.note().ends_with(k_kept_whole));
   CHECK(run.status.environment == std::vector<std::string>{"NODESTAGE_VENV=" + decided.path,
                                                            "NODESTAGE_CACHE=" + run.order.cache});
   CHECK(run.in_job("test \"$(stat -c %a env)\" = 500"));
@@ -324,6 +324,8 @@ TEST_CASE("identify: requirements that must not be kept") {
     why = "this site keeps nothing from " + run.data() + "/w";
   }
   SUBCASE("no interpreter") {
+    SUBCASE("by default") {}
+    SUBCASE("as it is where the job was submitted") { run.item().python = "keep"; }
     run.prepare("rm bin/python3");
     why = "this node has no python3 in the PATH of the submission";
   }

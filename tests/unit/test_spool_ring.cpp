@@ -34,6 +34,14 @@ struct TwoReaders {
     } while (--times > 0);
   }
   void move_local(std::uint64_t position) { board->slots[0].position = position; }
+  // The staging worker reads all that comes, until the successor holds the ring back.
+  void read_until_full() {
+    while (ring.watermark() < k_ring) {
+      move_local(ring.watermark());
+      look(1);
+    }
+    move_local(k_ring);
+  }
   [[nodiscard]] bool is_local_dropped() const {
     return board->slots[0].reader == number(RelayReader::dropped);
   }
@@ -85,12 +93,8 @@ TEST_CASE("a staging worker that keeps a successor waiting is dropped after half
 
 TEST_CASE("a successor that keeps the others waiting is dropped after the patience") {
   TwoReaders at;
+  at.read_until_full();
   SUBCASE("a look several times a second counts as a whole") {
-    while (at.ring.watermark() < k_ring) {
-      at.move_local(at.ring.watermark());
-      at.look(1);
-    }
-    at.move_local(k_ring);
     at.look(10);
     CHECK_FALSE(at.successor->is_dropped());
     at.look(1);
@@ -100,11 +104,6 @@ TEST_CASE("a successor that keeps the others waiting is dropped after the patien
     CHECK(at.ring.watermark() > k_ring);
   }
   SUBCASE("of a pause of the whole machine only a moment counts") {
-    while (at.ring.watermark() < k_ring) {
-      at.move_local(at.ring.watermark());
-      at.look(1);
-    }
-    at.move_local(k_ring);
     at.look(2, std::chrono::hours(1));
     CHECK_FALSE(at.successor->is_dropped());
   }
@@ -133,10 +132,7 @@ bool is_dropped_after_turns(TwoReaders& at, int waits, int passes) {
 TEST_CASE("one who is a little slower than the others keeps a directory's stream") {
   const auto dropped = [](RelayKind kind, int waits, int passes) {
     TwoReaders at(kind);
-    while (at.ring.watermark() < k_ring) {
-      at.move_local(at.ring.watermark());
-      at.look(1);
-    }
+    at.read_until_full();
     return is_dropped_after_turns(at, waits, passes);
   };
   CHECK_FALSE(dropped(RelayKind::directory, 2, 4));

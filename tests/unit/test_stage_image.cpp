@@ -35,10 +35,6 @@ struct ImageRun : StageRun {
     std::error_code fault;
     return fs::read_symlink(job() + "/" + name, fault);
   }
-  [[nodiscard]] bool has_cause(const std::string& part) const {
-    CAPTURE(status.cause);
-    return status.cause.find(part) != std::string::npos;
-  }
   // The destination leads to the mount, and what serves it finds the image.
   void check_mounted(const std::string& destination, int i = 0) {
     CHECK(link(destination) == mount(i));

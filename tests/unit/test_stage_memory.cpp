@@ -24,10 +24,6 @@ struct MemoryRun : StageRun {
   [[nodiscard]] bool in_mem(const std::string& test) const {
     return shell(order.memory.directory, test) == 0;
   }
-  [[nodiscard]] bool has_cause(const std::string& part) const {
-    CAPTURE(status.cause);
-    return status.cause.find(part) != std::string::npos;
-  }
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <functional>
 
 #include "common/talk/summary.hpp"
@@ -10,8 +9,6 @@
 using namespace nodestage;
 
 namespace {
-
-constexpr const char* k_whole = "shared: kept on this node for your further jobs; it is read-only";
 
 // "a" has no entry of its own in the archive, "b" is open to all, "c" may not be read.
 struct OneArchive : ShareRun<StageRun> {
@@ -95,7 +92,7 @@ TEST_CASE("a shared dataset that is to be kept") {
   const SharedItem decided = run.decide(ShareRole::lead, "t");
   REQUIRE(decided.key.size() == k_share_key_bytes);
   REQUIRE(run.run() == 0);
-  CHECK(run.note() == k_whole);
+  CHECK(run.note() == k_kept_whole);
   CHECK(run.has_flag(k_item_whole));
   CHECK_FALSE(run.has_flag(k_item_linked));
   CHECK(field_text(run.status.items[0].destination) == run.job() + "/t");
@@ -110,7 +107,7 @@ TEST_CASE("files of a glob are kept as one read-only tree") {
   run.request.datasets[0].destination = "below/all";
   const SharedItem decided = run.decide(ShareRole::lead, "all");
   REQUIRE(run.run() == 0);
-  CHECK(run.note() == k_whole);
+  CHECK(run.note() == k_kept_whole);
   CHECK(run.has_flag(k_item_whole));
   CHECK(has(run.status.environment, "NODESTAGE_DATASET=" + decided.path));
 }
@@ -172,8 +169,8 @@ TEST_CASE("a dataset that is changed while it is staged is the job's own") {
   }
   REQUIRE(run.run() == 0);
   CHECK(run.has_flag(k_item_whole) == !is_changed);
-  CHECK(run.note() ==
-        (is_changed ? "not shared: it was changed while it was read; it is read-only" : k_whole));
+  CHECK(run.note() == (is_changed ? "not shared: it was changed while it was read; it is read-only"
+                                  : k_kept_whole));
 }
 
 TEST_CASE("what was changed just before is kept if it was identified by its bytes") {
@@ -188,7 +185,7 @@ TEST_CASE("what was changed just before is kept if it was identified by its byte
   }
   REQUIRE(run.run() == 0);
   CHECK(run.has_flag(k_item_whole) == is_same);
-  if (is_same) CHECK(run.note() == k_whole);
+  if (is_same) CHECK(run.note() == k_kept_whole);
 }
 
 TEST_CASE("an item of another name than its entry is not kept") {

@@ -12,9 +12,6 @@ using namespace nodestage;
 
 namespace {
 
-constexpr const char* k_kept_whole =
-    "shared: kept on this node for your further jobs; it is read-only";
-
 struct OneDirectory : ShareRun<StageRun> {
   OneDirectory() {
     REQUIRE(in_data("mkdir -p d/a/b d/e && echo one >d/a/f && echo two >d/a/b/g && echo x >d/x && "

@@ -37,18 +37,18 @@ TEST_CASE("venv: requirements where they may not be built, or not as they are") 
   VenvRun run("echo -e . >r.txt; echo '-e .' >r.txt");
   auto& item = run.add_venv("r.txt");
   CHECK(run.run() == 1);
-  CHECK(has(run.cause(), "'-e .' is not a wheel"));
+  CHECK(run.has_cause("'-e .' is not a wheel"));
   run.order.venv.build = VenvBuild::off;
   CHECK(run.run() == 1);
-  CHECK(has(run.cause(), "venv.build = \"off\""));
+  CHECK(run.has_cause("venv.build = \"off\""));
   run.order.venv.build = VenvBuild::any;
   item.python = "/opt/no/such/python";
   CHECK(run.run() == 1);
-  CHECK(has(run.cause(), "node n1 has no /opt/no/such/python\n"));
+  CHECK(run.has_cause("node n1 has no /opt/no/such/python\n"));
   item.modules = {"python/3"};
   run.order.venv.module_init = "/no/such/init";
   CHECK(run.run() == 1);
-  CHECK(has(run.cause(), "node n1 has no `module` command (/no/such/init)"));
+  CHECK(run.has_cause("node n1 has no `module` command (/no/such/init)"));
 }
 
 // uv itself is in no distribution; this stand-in takes what its manual says of `uv venv` and
@@ -89,7 +89,7 @@ chmod 755 uv)");
         "HOME=" + home + "\n", "TMPDIR=" + built + "build/tmp\n",
         "UV_CACHE_DIR=" + built + "build/cache/uv\n", std::string("UV_OFFLINE=1\n"),
         std::string("UV_PYTHON_DOWNLOADS=never\n"), std::string("X_1=of the user\n")}) {
-    CHECK_MESSAGE(log.find(part) != std::string::npos, log);
+    CHECK_MESSAGE(has(log, part), log);
   }
   CHECK(run.output("env/bin/python -c 'import sys; print(sys.prefix)'") == run.job() + "/env\n");
 }
@@ -142,8 +142,7 @@ subprocess.run(['true'])
 print('started'))");
   SUBCASE("wheels") {
     CHECK(run.run() == 1);
-    CHECK_MESSAGE(run.cause().find("One of the requirements is not a wheel") != std::string::npos,
-                  run.cause());
+    CHECK(run.has_cause("One of the requirements is not a wheel"));
   }
   SUBCASE("any") {
     run.order.venv.build = VenvBuild::any;
@@ -192,19 +191,19 @@ TEST_CASE("venv: what a build cannot reach is said before anything runs") {
   SUBCASE("an address") {
     run.prepare("echo 'demo @ https://host/demo-1-py3-none-any.whl' >r.txt");
     CHECK(run.run() == 1);
-    CHECK(has(run.cause(), "' is downloaded, and an environment is built on a node without"));
+    CHECK(run.has_cause("' is downloaded, and an environment is built on a node without"));
   }
   SUBCASE("a variable") {
     run.prepare("echo '${W}/${WHEEL}-1-py3-none-any.whl' >r.txt");
     CHECK(run.run() == 1);
-    CHECK(has(run.cause(), "the build has no variable ${WHEEL}"));
+    CHECK(run.has_cause("the build has no variable ${WHEEL}"));
   }
   SUBCASE("an interpreter") {
     run.prepare(": >r.txt");
     item.python = "python9.9";
     item.environment = {"PATH=/usr/bin"};
     CHECK(run.run() == 1);
-    CHECK(has(run.cause(), "node n1 has no python9.9 in the PATH of the submission"));
+    CHECK(run.has_cause("node n1 has no python9.9 in the PATH of the submission"));
   }
 }
 
@@ -228,8 +227,8 @@ TEST_CASE("venv: a build that leaves something else than its log") {
       make + "; exit 4\\n' >py; chmod 755 py");
   run.add_venv("r.txt").python = run.data() + "/py";
   CHECK(run.run() == 1);
-  CHECK(has(run.cause(), "exited with code 4"));
-  CHECK_FALSE(has(run.cause(), "secret"));
+  CHECK(run.has_cause("exited with code 4"));
+  CHECK_FALSE(run.has_cause("secret"));
 }
 
 namespace {

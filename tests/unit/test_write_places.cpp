@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>

@@ -71,6 +71,37 @@ std::string in_the_way(int target_fd, const std::string& name) {
 
 }  // namespace
 
+// A directory below the target.
+struct CopyOut::Level {
+  std::string name;
+  struct stat source;
+  Made made = Made::before;
+  bool is_new = false;      // made just now
+  bool is_changed = false;  // a name was made in it
+  bool is_lost = false;     // it cannot be opened, which was reported
+};
+
+// The state of a tree copy, on both sides. Early deliveries do not open the directories in which
+// nothing is copied: `targets` has the first of `levels`, those that were opened.
+struct CopyOut::Descent {
+  DirStack targets;         // from the one in which it starts
+  bool& is_changed;         // a name was made in that one
+  std::string prefix = {};  // the path of that one, with a slash at the end
+  std::vector<Level> levels = {};
+  std::optional<TreeWalk> walk = {};
+
+  [[nodiscard]] std::size_t opened() const { return targets.depth() - 1; }
+  CopyInto into() {
+    return {targets.top(), opened() == 0 ? is_changed : levels[opened() - 1].is_changed};
+  }
+  // The path of the first level that was not opened.
+  [[nodiscard]] std::string next_path() const {
+    std::string path = prefix + levels.front().name;
+    for (std::size_t i = 1; i <= opened(); ++i) path += "/" + levels[i].name;
+    return path;
+  }
+};
+
 mode_t mode_while_filled(const struct stat& info) { return refilled(info.st_mode); }
 
 CopyOut::CopyOut(Fd target, PendingNames names, OutputReport& report, CopyScope scope)
@@ -135,21 +166,20 @@ Status CopyOut::entry(const SourceEntry& source, const std::string& name,
   if (!handle || ::fstat(handle->get(), &info) != 0) {
     return check(source.path, system_error("cannot read", handle ? errno : handle.error().code));
   }
-  if (S_ISDIR(info.st_mode)) return directory(source, {target_.get(), is_changed_}, name, info);
+  if (S_ISDIR(info.st_mode)) return directory({source, name, info}, {target_.get(), is_changed_});
   if (left_out_(name, info)) return {};
   TRY_ASSIGN(Fd target, duplicate(target_.get()));
   Descent at{DirStack(std::move(target)), is_changed_};
-  return leaf_or_link(at, source, name, name, info);
+  return leaf_or_link(at, {source, name, info});
 }
 
-// `path`: of the copy, which is made in `into`.
-Status CopyOut::directory(const SourceEntry& source, CopyInto into, const std::string& path,
-                          const struct stat& info) {
+Status CopyOut::directory(const OutEntry& entry, CopyInto into) {
+  const auto& [source, path, info] = entry;
   auto from = open_beneath(source.dir_fd, source.path, O_PATH | O_DIRECTORY | source.follow);
   if (!from && scope_.is_early() && from.error().code == ENOENT) return scope_.leave_all();
   if (!from) return check(path, source_fault(from.error(), info));
   TRY_ASSIGN(Fd target, duplicate(into.fd));
-  const std::string name(split_path(path).name);
+  const std::string name = entry.name();
   Descent at{DirStack(std::move(target)), into.is_changed,
              path.substr(0, path.size() - name.size())};
   at.levels.push_back({name, info});
@@ -234,7 +264,8 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
   scope_.see(path);
   switch (step.kind) {
     case WalkStep::Kind::leaf:
-      return step_leaf(at, step, path);
+      if (left_out_(path, step.info)) return {};
+      return leaf_or_link(at, {{step.dir_fd, step.name, O_NOFOLLOW}, path, step.info});
     case WalkStep::Kind::directory:
       return begin_directory(at, step, path);
     case WalkStep::Kind::directory_end:
@@ -246,30 +277,23 @@ Status CopyOut::step(Descent& at, const WalkStep& step, const std::string& path)
   return check(path, source_fault(step.fault, step.info));
 }
 
-Status CopyOut::step_leaf(Descent& at, const WalkStep& step, const std::string& path) {
-  if (left_out_(path, step.info)) return {};
-  return leaf_or_link(at, {step.dir_fd, step.name, O_NOFOLLOW}, step.name, path, step.info);
+Status CopyOut::leaf_or_link(Descent& at, const OutEntry& entry) {
+  const bool is_link = S_ISLNK(entry.info.st_mode) && scope_.links != nullptr;
+  return is_link ? link(at, entry) : leaf(at, entry);
 }
 
-Status CopyOut::leaf_or_link(Descent& at, const SourceEntry& source, const std::string& name,
-                             const std::string& path, const struct stat& info) {
-  const bool is_link = S_ISLNK(info.st_mode) && scope_.links != nullptr;
-  return is_link ? link(at, source, name, path, info) : leaf(at, source, name, path, info);
-}
-
-Status CopyOut::leaf(Descent& at, const SourceEntry& source, const std::string& name,
-                     const std::string& path, const struct stat& info) {
-  if (scope_.is_early() && scope_.is_noted(path, info)) {
-    report_.add_unchanged(info);
+Status CopyOut::leaf(Descent& at, const OutEntry& entry) {
+  if (scope_.is_early() && scope_.is_noted(entry.path, entry.info)) {
+    report_.add_unchanged(entry.info);
     return {};
   }
-  if (!is_kept(info)) {
+  if (!is_kept(entry.info)) {
     report_.add_special();
     return {};
   }
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
-  return check(path, leaves_.copy(source, at.into(), name, path, info));
+  return check(entry.path, leaves_.copy(entry, at.into()));
 }
 
 Status CopyOut::begin_directory(Descent& at, const WalkStep& step, const std::string& path) {
@@ -349,41 +373,40 @@ bool has_directory(int target_fd, const std::string& name) {
 
 }  // namespace
 
-Status CopyOut::link(Descent& at, const SourceEntry& source, const std::string& name,
-                     const std::string& path, const struct stat& info) {
-  const auto fate = scope_.links->look(source, path);
+Status CopyOut::link(Descent& at, const OutEntry& entry) {
+  const std::string& path = entry.path;
+  const auto fate = scope_.links->look(entry.source, path);
   if (!fate && scope_.is_early() && fate.error().code == ENOENT) return scope_.leave_all();
   if (!fate) return check(path, system_error("what it leads to cannot be read", fate.error().code));
   switch (fate->action) {
     case LinkFate::Action::instead:
       report_.add_followed(path, fate->share == Linked::all);
-      return what_is_led_to(at, *fate, name, path);
+      return what_is_led_to(at, *fate, path);
     case LinkFate::Action::other_text:
-      return other_link(at, *fate, name, path, info);
+      return other_link(at, *fate, entry);
     case LinkFate::Action::loop:
       report_.add_loop(path);
-      return kept_link(at, source, name, path, info);
+      break;
     case LinkFate::Action::staged:
       report_.add_staged(path);
-      return kept_link(at, source, name, path, info);
+      break;
     case LinkFate::Action::as_it_is:
       break;
   }
-  return kept_link(at, source, name, path, info);
+  return kept_link(at, entry);
 }
 
-Status CopyOut::what_is_led_to(Descent& at, const LinkFate& fate, const std::string& name,
-                               const std::string& path) {
+Status CopyOut::what_is_led_to(Descent& at, const LinkFate& fate, const std::string& path) {
   const ResolvedPath& place = *fate.place;
-  if (!S_ISDIR(place.info.st_mode)) return leaf(at, place.entry(), name, path, place.info);
+  if (!S_ISDIR(place.info.st_mode)) return leaf(at, {place.entry(), path, place.info});
   if (is_target(place.info)) return check(path, Error{ELOOP, "leads to the target itself"});
   if (depth_ >= k_most_links_to_directories) return check(path, too_many_links());
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
-  remove_own_link(at.into().fd, name);
+  remove_own_link(at.into().fd, std::string(split_path(path).name));
   const LeftOut before = std::exchange(left_out_, scope_.links->left_out(fate, path));
   ++depth_;
-  Status copied = directory(place.entry(), at.into(), path, place.info);
+  Status copied = directory({place.entry(), path, place.info}, at.into());
   --depth_;
   left_out_ = before;
   return copied;
@@ -400,24 +423,23 @@ void CopyOut::remove_own_link(int target_fd, const std::string& name) const {
 }
 
 // A directory that an earlier delivery made there stays.
-Status CopyOut::kept_link(Descent& at, const SourceEntry& source, const std::string& name,
-                          const std::string& path, const struct stat& info) {
-  if (scope_.is_early() && scope_.is_noted(path, info)) return leaf(at, source, name, path, info);
+Status CopyOut::kept_link(Descent& at, const OutEntry& entry) {
+  if (scope_.is_early() && scope_.is_noted(entry.path, entry.info)) return leaf(at, entry);
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
-  if (!has_directory(at.into().fd, name)) return leaf(at, source, name, path, info);
-  report_.add_kept_directory(path);
+  if (!has_directory(at.into().fd, entry.name())) return leaf(at, entry);
+  report_.add_kept_directory(entry.path);
   return scope_.leave_all();
 }
 
 // A directory that an earlier delivery made there, in the place of the link as it was then, gets
 // the contents of the one that the link leads to now, and stays if it leads to none.
-Status CopyOut::other_link(Descent& at, const LinkFate& fate, const std::string& name,
-                           const std::string& path, const struct stat& info) {
+Status CopyOut::other_link(Descent& at, const LinkFate& fate, const OutEntry& entry) {
+  const std::string& path = entry.path;
   TRY_ASSIGN(const bool is_reached, reach(at));
   if (!is_reached) return {};
-  if (!has_directory(at.into().fd, name))
-    return check(path, leaves_.put_link(fate.text, at.into(), path, info));
+  if (!has_directory(at.into().fd, entry.name()))
+    return check(path, leaves_.put_link(fate.text, at.into(), path, entry.info));
   const auto whole = scope_.links->directory_of(fate);
   if (!whole) {
     report_.add_kept_directory(path);
@@ -425,7 +447,7 @@ Status CopyOut::other_link(Descent& at, const LinkFate& fate, const std::string&
   }
   scope_.links->add_copy(whole->place->path, path);
   if (whole->share != Linked::all) report_.add_followed(path, false);
-  return what_is_led_to(at, *whole, name, path);
+  return what_is_led_to(at, *whole, path);
 }
 
 }  // namespace nodestage

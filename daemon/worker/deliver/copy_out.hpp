@@ -9,10 +9,9 @@
 //    while it is filled for the first time. A finished one looks as its source does, and has the
 //    sticky bit as well while a later try fills it again. That, or the list of deliveries, is how
 //    each is recognized.
-//  - The target of contents(), if this or an earlier try created it, gets the source's mode as `cp
-//  -r`
-//    gives it: less the umask, or what the default ACL of its parent denies. Nobody sees more of it
-//    meanwhile (mode_while_filled()).
+//  - The target of contents(), if this or an earlier try created it, gets the source's mode as
+//    `cp -r` gives it: less the umask, or what the default ACL of its parent denies. Nobody sees
+//    more of it meanwhile (mode_while_filled()).
 //  - Links into the job directory become what output_links.hpp says.
 //  - If the target's file system refuses modes or times, the rest is still delivered.
 //  - Below the target no link is followed, and attributes are set by descriptors: others may write
@@ -21,11 +20,8 @@
 
 #include <sys/stat.h>
 
-#include <cstddef>
-#include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/result.hpp"
@@ -38,13 +34,14 @@
 
 namespace nodestage {
 
-// DeliverLeaf: copies single files and links into directories of a target that others may be
-// reading. Each appears under its name at once and complete, and replaces what was there, or
-// leaves that (CopyScope::replaces_only).
-//
-// Kept: content, holes, mode (without set-id bits), mtime, links as links, and hard links between
-// the entries of one DeliverLeaf if the file system can. No link is followed in the target, and
-// attributes are set by descriptors: others may write there, too.
+// What is copied. Borrows everything.
+struct OutEntry {
+  const SourceEntry& source;
+  const std::string& path;  // of the copy, below the target
+  const struct stat& info;  // how the source looked
+
+  [[nodiscard]] std::string name() const { return std::string(split_path(path).name); }
+};
 
 // A directory in the target.
 struct CopyInto {
@@ -52,6 +49,7 @@ struct CopyInto {
   bool& is_changed;  // set when a name was made there
 };
 
+// DeliverLeaf: copies single files and links into directories of the target.
 class DeliverLeaf {
  public:
   // Borrows everything. The paths of all calls begin at the directory `target`.
@@ -64,11 +62,9 @@ class DeliverLeaf {
         attributes_(attributes),
         syncs_(syncs) {}
 
-  // Copies the file or link `source`, which looked as `info`, into a directory of the target as
-  // `name`, unless the scope leaves it out. `path` is that below the target. The report counts what
-  // came of it.
-  Status copy(const SourceEntry& source, CopyInto into, const std::string& name,
-              const std::string& path, const struct stat& info);
+  // Copies a file or link into a directory of the target, unless the scope leaves it out. The
+  // report counts what came of it.
+  Status copy(const OutEntry& entry, CopyInto into);
 
   // Makes a link with that text in the place of one that looked as `info`; `path` is that below the
   // target. The list does not get it, since what it must lead to depends on other entries. One that
@@ -78,22 +74,17 @@ class DeliverLeaf {
 
  private:
   enum class Copied { whole, so_far, unsettled, vanished };
-  bool is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
-                    const std::string& path, const struct stat& info) const;
-  Result<Copied> entry(const SourceEntry& source, CopyInto into, const std::string& name,
-                       const std::string& path, const struct stat& info);
-  Result<Copied> file(const SourceEntry& source, CopyInto into, const std::string& name,
-                      const std::string& path, const struct stat& info);
-  Result<Copied> log_so_far(int from, CopyInto into, const std::string& name,
-                            const std::string& path);
+  [[nodiscard]] bool is_delivered(const OutEntry& entry, int target_fd) const;
+  Result<Copied> make(const OutEntry& entry, CopyInto into);
+  Result<Copied> file(const OutEntry& entry, CopyInto into);
+  Result<Copied> log_so_far(int from, CopyInto into, const std::string& path);
   Status final_file(int from, CopyInto into, const std::string& path);
   // What becomes of a file that only grows while it is copied.
   enum class Growing { refused, kept };
   // Returns whether it has grown meanwhile, and has what was in it before.
   Result<bool> write_file(int from, CopyInto into, const std::string& path, const struct stat& info,
                           const SettledFile* settled, Growing growing);
-  Result<Copied> link(const SourceEntry& source, CopyInto into, const std::string& path,
-                      const struct stat& info) const;
+  Result<Copied> link(const OutEntry& entry, CopyInto into) const;
   Status make_link(const std::string& text, CopyInto into, const std::string& path,
                    const struct stat& info) const;
   Status hard_link(const HardLinks::First& first, CopyInto into, const std::string& path) const;
@@ -148,21 +139,13 @@ class CopyOut {
   Status step(Descent& at, const WalkStep& step, const std::string& path);
   Status begin_directory(Descent& at, const WalkStep& step, const std::string& path);
   Status leave_directory(Descent& at, const std::string& path, const struct stat& info);
-  Status step_leaf(Descent& at, const WalkStep& step, const std::string& path);
-  Status leaf_or_link(Descent& at, const SourceEntry& source, const std::string& name,
-                      const std::string& path, const struct stat& info);
-  Status leaf(Descent& at, const SourceEntry& source, const std::string& name,
-              const std::string& path, const struct stat& info);
-  Status link(Descent& at, const SourceEntry& source, const std::string& name,
-              const std::string& path, const struct stat& info);
-  Status what_is_led_to(Descent& at, const LinkFate& fate, const std::string& name,
-                        const std::string& path);
-  Status kept_link(Descent& at, const SourceEntry& source, const std::string& name,
-                   const std::string& path, const struct stat& info);
-  Status other_link(Descent& at, const LinkFate& fate, const std::string& name,
-                    const std::string& path, const struct stat& info);
-  Status directory(const SourceEntry& source, CopyInto into, const std::string& path,
-                   const struct stat& info);
+  Status leaf_or_link(Descent& at, const OutEntry& entry);
+  Status leaf(Descent& at, const OutEntry& entry);
+  Status link(Descent& at, const OutEntry& entry);
+  Status what_is_led_to(Descent& at, const LinkFate& fate, const std::string& path);
+  Status kept_link(Descent& at, const OutEntry& entry);
+  Status other_link(Descent& at, const LinkFate& fate, const OutEntry& entry);
+  Status directory(const OutEntry& entry, CopyInto into);
   void remove_own_link(int target_fd, const std::string& name) const;
   bool may_stay_closed(const std::string& path, const struct stat& info) const;
   bool is_target(const struct stat& info) const;
@@ -179,39 +162,6 @@ class CopyOut {
   bool is_changed_ = false;  // a name was made in the target itself
   LeftOut left_out_;         // of the tree that is copied
   unsigned depth_ = 0;       // of directories in the places of links, in each other
-};
-
-// Where CopyOut is in the tree that it copies. Only its own sources include this.
-
-// A directory below the target.
-struct CopyOut::Level {
-  std::string name;
-  struct stat source;
-  Made made = Made::before;
-  bool is_new = false;      // made just now
-  bool is_changed = false;  // a name was made in it
-  bool is_lost = false;     // it cannot be opened, which was reported
-};
-
-// The state of a tree copy, on both sides. Early deliveries do not open the directories in which
-// nothing is copied: `targets` has the first of `levels`, those that were opened.
-struct CopyOut::Descent {
-  DirStack targets;         // from the one in which it starts
-  bool& is_changed;         // a name was made in that one
-  std::string prefix = {};  // the path of that one, with a slash at the end
-  std::vector<Level> levels = {};
-  std::optional<TreeWalk> walk = {};
-
-  [[nodiscard]] std::size_t opened() const { return targets.depth() - 1; }
-  CopyInto into() {
-    return {targets.top(), opened() == 0 ? is_changed : levels[opened() - 1].is_changed};
-  }
-  // The path of the first level that was not opened.
-  [[nodiscard]] std::string next_path() const {
-    std::string path = prefix + levels.front().name;
-    for (std::size_t i = 1; i <= opened(); ++i) path += "/" + levels[i].name;
-    return path;
-  }
 };
 
 }  // namespace nodestage

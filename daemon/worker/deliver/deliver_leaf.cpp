@@ -1,7 +1,5 @@
 #include <fcntl.h>
 
-#include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "common/os/file.hpp"
@@ -88,8 +86,9 @@ Status DeliverLeaf::commit(const PendingName& pending, int into_fd, const std::s
 
 // Returns whether nothing is left to do for a file or link at the end of the job. Others may have
 // put theirs under its name since it was delivered.
-bool DeliverLeaf::is_delivered(const SourceEntry& source, int target_fd, const std::string& name,
-                               const std::string& path, const struct stat& info) const {
+bool DeliverLeaf::is_delivered(const OutEntry& entry, int target_fd) const {
+  const auto& [source, path, info] = entry;
+  const std::string name = entry.name();
   struct stat there {};
   if (scope_.what != CopyWhat::missing || !scope_.is_noted(path, info) ||
       ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 ||
@@ -101,13 +100,13 @@ bool DeliverLeaf::is_delivered(const SourceEntry& source, int target_fd, const s
   return text && text_there && *text == *text_there;
 }
 
-Status DeliverLeaf::copy(const SourceEntry& source, CopyInto into, const std::string& name,
-                         const std::string& path, const struct stat& info) {
-  if (is_delivered(source, into.fd, name, path, info)) {
+Status DeliverLeaf::copy(const OutEntry& entry, CopyInto into) {
+  const auto& [source, path, info] = entry;
+  if (is_delivered(entry, into.fd)) {
     report_.add_unchanged(info);
     return {};
   }
-  const auto copied = entry(source, into, name, path, info);
+  const auto copied = make(entry, into);
   if (!copied || *copied != Copied::whole) links_.forget(info);
   if (!copied) return copied.error();
   if (*copied == Copied::whole || *copied == Copied::so_far) {
@@ -123,25 +122,23 @@ Status DeliverLeaf::copy(const SourceEntry& source, CopyInto into, const std::st
   return {};
 }
 
-Result<DeliverLeaf::Copied> DeliverLeaf::entry(const SourceEntry& source, CopyInto into,
-                                               const std::string& name, const std::string& path,
-                                               const struct stat& info) {
-  if (S_ISLNK(info.st_mode)) return link(source, into, path, info);
+Result<DeliverLeaf::Copied> DeliverLeaf::make(const OutEntry& entry, CopyInto into) {
+  const auto& [source, path, info] = entry;
+  if (S_ISLNK(info.st_mode)) return link(entry, into);
   // All names of a file come at once, or they would become several files.
   if (!unsettled_.empty() && unsettled_.count(HardLinks::id(info)) > 0) return Copied::unsettled;
   const auto first = links_.first(info, path);
   // Early, the file may have changed since its first name was copied.
   const bool is_same = first && (!scope_.is_early() || scope_.is_noted(first->name, info));
-  if (!is_same || !hard_link(*first, into, path)) return file(source, into, name, path, info);
+  if (!is_same || !hard_link(*first, into, path)) return file(entry, into);
   if (scope_.is_early()) scope_.list->add(scope_.item, path, info);
   return Copied::whole;
 }
 
-Result<DeliverLeaf::Copied> DeliverLeaf::file(const SourceEntry& source, CopyInto into,
-                                              const std::string& name, const std::string& path,
-                                              const struct stat& info) {
+Result<DeliverLeaf::Copied> DeliverLeaf::file(const OutEntry& entry, CopyInto into) {
+  const auto& [source, path, info] = entry;
   struct stat there {};
-  if (::fstatat(into.fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+  if (::fstatat(into.fd, entry.name().c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
       S_ISDIR(there.st_mode)) {
     return Error{EISDIR, "is a file here and a directory in the target"};
   }
@@ -154,7 +151,7 @@ Result<DeliverLeaf::Copied> DeliverLeaf::file(const SourceEntry& source, CopyInt
     return Copied::whole;
   }
   const auto settled = SettledFile::look(from->get(), scope_.rules());
-  if (!settled) return log_so_far(from->get(), into, name, path);
+  if (!settled) return log_so_far(from->get(), into, path);
   const auto written =
       write_file(from->get(), into, path, settled->info(), &*settled, Growing::refused);
   if (!written && written.error().code == k_was_changed) return Copied::unsettled;
@@ -166,8 +163,8 @@ Result<DeliverLeaf::Copied> DeliverLeaf::file(const SourceEntry& source, CopyInt
 // A log is written as long as the job runs: its user wants what there is. The list does not get it,
 // so it comes again. One in the target that is not its beginning is another file, or was whole.
 Result<DeliverLeaf::Copied> DeliverLeaf::log_so_far(int from, CopyInto into,
-                                                    const std::string& name,
                                                     const std::string& path) {
+  const std::string name(split_path(path).name);
   struct stat info {};
   if (!is_log(from, scope_.rules()) || ::fstat(from, &info) != 0 || info.st_nlink != 1 ||
       !goes_on(from, info, into.fd, name))
@@ -227,9 +224,8 @@ Result<bool> DeliverLeaf::write_file(int from, CopyInto into, const std::string&
   return has_grown;
 }
 
-Result<DeliverLeaf::Copied> DeliverLeaf::link(const SourceEntry& source, CopyInto into,
-                                              const std::string& path,
-                                              const struct stat& info) const {
+Result<DeliverLeaf::Copied> DeliverLeaf::link(const OutEntry& entry, CopyInto into) const {
+  const auto& [source, path, info] = entry;
   const auto text = read_link(source);
   const bool is_gone = !text && (text.error().code == ENOENT || text.error().code == EINVAL);
   if (is_gone && scope_.is_early()) return Copied::vanished;

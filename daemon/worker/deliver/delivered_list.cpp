@@ -3,9 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <type_traits>
@@ -18,6 +16,8 @@ namespace nodestage {
 namespace {
 
 constexpr std::uint64_t k_magic = 0x3164766c6567736e;  // "nsgelvd1"
+// The most names that are noted, in some 70 MiB of memory. Entries beyond are copied each time.
+constexpr std::size_t k_max_delivered_names = std::size_t{1} << 20;
 constexpr std::size_t k_records_at_a_time = 1024;
 // No times of files.
 constexpr std::int64_t k_copy_time = std::numeric_limits<std::int64_t>::min();
@@ -50,6 +50,12 @@ std::size_t read_at(int fd, std::span<std::byte> into, std::uint64_t offset) {
 }
 bool write_at(int fd, std::span<const std::byte> data, std::uint64_t offset) {
   return static_cast<bool>(pwrite_all(fd, data, offset));
+}
+
+// Of the header.
+template <typename Field>
+void write_field(int fd, const Field& field, std::size_t offset) {
+  if (fd >= 0) static_cast<void>(write_at(fd, record_bytes(field), offset));
 }
 
 // Returns all zeros if there is none.
@@ -137,13 +143,12 @@ void DeliveredList::begin(std::string_view prefix) {
   if (fd_ < 0) return;
   if (const std::string left = left_temporary(fd_, prefix); !left.empty()) ::unlink(left.c_str());
   const DeliveredHead head{k_magic, 1, unfinished_, {}, pruned_, deliveries_};
-  static_cast<void>(write_at(fd_, record_bytes(head), 0));
+  write_field(fd_, head, 0);
 }
 
 void DeliveredList::end() {
   constexpr std::uint64_t k_idle = 0;
-  if (fd_ >= 0)
-    static_cast<void>(write_at(fd_, record_bytes(k_idle), offsetof(DeliveredHead, is_busy)));
+  write_field(fd_, k_idle, offsetof(DeliveredHead, is_busy));
 }
 
 void DeliveredList::note_temporary(std::string_view path) {
@@ -162,28 +167,25 @@ bool DeliveredList::begin_output(std::size_t item) {
   const std::uint64_t bit = std::uint64_t{1} << item;
   const bool was_cut_off = (unfinished_ & bit) != 0;
   unfinished_ |= bit;
-  static_cast<void>(write_at(fd_, record_bytes(unfinished_), offsetof(DeliveredHead, unfinished)));
+  write_field(fd_, unfinished_, offsetof(DeliveredHead, unfinished));
   return was_cut_off;
 }
 
 void DeliveredList::end_output(std::size_t item) {
   if (fd_ < 0) return;
   unfinished_ &= ~(std::uint64_t{1} << item);
-  static_cast<void>(write_at(fd_, record_bytes(unfinished_), offsetof(DeliveredHead, unfinished)));
+  write_field(fd_, unfinished_, offsetof(DeliveredHead, unfinished));
 }
 
 std::uint64_t DeliveredList::add_delivery(std::size_t item) {
   ++deliveries_[item];
-  if (fd_ >= 0)
-    static_cast<void>(
-        write_at(fd_, record_bytes(deliveries_), offsetof(DeliveredHead, deliveries)));
+  write_field(fd_, deliveries_, offsetof(DeliveredHead, deliveries));
   return deliveries_[item];
 }
 
 void DeliveredList::add_pruned(std::size_t item, std::uint32_t count) {
   pruned_[item] += count;
-  if (fd_ >= 0)
-    static_cast<void>(write_at(fd_, record_bytes(pruned_), offsetof(DeliveredHead, pruned)));
+  write_field(fd_, pruned_, offsetof(DeliveredHead, pruned));
 }
 
 void DeliveredList::take_back() {
@@ -230,8 +232,8 @@ const DeliveredList::Look* DeliveredList::find(std::uint64_t name) const {
 
 std::optional<mode_t> DeliveredList::made_mode(std::size_t item, std::string_view path) const {
   const Look* found = find(name_of(item, path, "/"));
-  if (found == nullptr) return {};
-  if (found->ctime != static_cast<std::int64_t>(DirectoryOrigin::delivery)) return {};
+  if (found == nullptr || found->ctime != static_cast<std::int64_t>(DirectoryOrigin::delivery))
+    return {};
   return static_cast<mode_t>(found->size);
 }
 

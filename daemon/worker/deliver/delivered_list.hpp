@@ -47,8 +47,6 @@
 namespace nodestage {
 
 inline constexpr std::size_t k_delivered_head_bytes = 4096;
-// The most names that are noted, in some 70 MiB of memory. Entries beyond are copied each time.
-inline constexpr std::size_t k_max_delivered_names = std::size_t{1} << 20;
 
 // Which process made a directory in a target.
 enum class DirectoryOrigin {

@@ -25,6 +25,10 @@ Error source_fault(const Error& fault, const struct stat& info) {
                "is not readable for you: it belongs to uid " + std::to_string(info.st_uid)};
 }
 
+namespace {
+
+// Returns whether a fault with this code is one that the owner of the results can mend, at the
+// target or in the next job, without an administrator.
 bool is_users_fault(int code) {
   constexpr int k_codes[] = {
       EACCES, EPERM,           EROFS,         ENOSPC,           EDQUOT,       EFBIG, ENOENT,
@@ -32,8 +36,6 @@ bool is_users_fault(int code) {
       EINVAL, k_foreign_entry, k_ended_mount, k_missing_source, k_was_changed};
   return std::find(std::begin(k_codes), std::end(k_codes), code) != std::end(k_codes);
 }
-
-namespace {
 
 constexpr std::uint64_t k_named_faults = 3;
 constexpr std::uint64_t k_named_entries = 5;
@@ -155,24 +157,18 @@ void OutputReport::add_unsettled(std::string_view path) {
   tick();
 }
 
-void OutputReport::add_growing(std::string_view path) { growing_.add(path); }
-
 void OutputReport::add_followed(std::string_view path, bool is_whole) {
   (is_whole ? followed_ : partly_).add(path);
 }
-
-void OutputReport::add_loop(std::string_view path) { loops_.add(path); }
-
-void OutputReport::add_staged(std::string_view path) { staged_.add(path); }
 
 void OutputReport::add_kept_directory(std::string_view path) {
   kept_.add(path);
   tick();
 }
 
-void OutputReport::add_special() { ++specials_; }
-
 void OutputReport::add_note(std::string_view text) { append_sentence(notes_, text); }
+
+void OutputReport::note_code(int code) { are_users_ = are_users_ && is_users_fault(code); }
 
 void OutputReport::add_fault(std::string_view path, const Error& error) {
   if (faults_++ == 0) first_code_ = error.code;
@@ -204,17 +200,14 @@ void OutputReport::finish(const Status& delivered) {
     if (faults_ > k_named_faults)
       text += "; and " + human_count(faults_ - k_named_faults) + " more";
   }
-  if (!delivered) {
-    if (first_code_ == 0) first_code_ = delivered.error().code;
-    note_code(delivered.error().code);
-    append_sentence(text, printable(delivered.error().text()));
-  }
-  if (lack_) {
-    if (text.empty()) record_.flags |= k_item_final;
-    if (first_code_ == 0) first_code_ = lack_->code;
-    note_code(lack_->code);
-    append_sentence(text, lack_->what);
-  }
+  const auto fail = [&](int code, const std::string& why) {
+    if (first_code_ == 0) first_code_ = code;
+    note_code(code);
+    append_sentence(text, why);
+  };
+  if (!delivered) fail(delivered.error().code, printable(delivered.error().text()));
+  if (lack_ && text.empty()) record_.flags |= k_item_final;
+  if (lack_) fail(lack_->code, lack_->what);
   if (specials_ > 0) {
     add_note(counted(specials_, "socket, FIFO or device was", "sockets, FIFOs or devices were") +
              " left out");
@@ -239,29 +232,20 @@ void OutputReport::finish(const Status& delivered) {
 }
 
 void OutputReport::note_links() {
-  if (followed_.count > 0) {
-    add_note(counted(followed_.count, "link leads", "links lead") +
-             " elsewhere in the job's directory, and what is there was delivered instead: " +
-             followed_.text());
-  }
-  if (partly_.count > 0) {
-    add_note(counted(partly_.count, "link leads", "links lead") +
-             " to what was staged, and only what was changed or added there was delivered: " +
-             partly_.text());
-  }
-  if (loops_.count > 0) {
-    add_note(counted(loops_.count, "link leads", "links lead") +
-             " to a directory that contains the output, and was not followed: " + loops_.text());
-  }
-  if (staged_.count > 0) {
-    add_note(counted(staged_.count, "link leads", "links lead") +
-             " to what was staged, which is not copied back: " + staged_.text());
-  }
-  if (kept_.count > 0) {
-    add_note(counted(kept_.count, "link is a directory", "links are directories") +
-             " in the target since an earlier delivery, and " +
-             (kept_.count == 1 ? "was" : "were") + " left out: " + kept_.text());
-  }
+  const auto note = [this](const Tally& tally, const char* one, const char* several,
+                           const std::string& what) {
+    if (tally.count > 0) add_note(counted(tally.count, one, several) + what + tally.text());
+  };
+  note(followed_, "link leads", "links lead",
+       " elsewhere in the job's directory, and what is there was delivered instead: ");
+  note(partly_, "link leads", "links lead",
+       " to what was staged, and only what was changed or added there was delivered: ");
+  note(loops_, "link leads", "links lead",
+       " to a directory that contains the output, and was not followed: ");
+  note(staged_, "link leads", "links lead", " to what was staged, which is not copied back: ");
+  note(kept_, "link is a directory", "links are directories",
+       std::string(" in the target since an earlier delivery, and ") +
+           (kept_.count == 1 ? "was" : "were") + " left out: ");
 }
 
 void OutputReport::give_up(const Error& why) {

@@ -27,10 +27,6 @@ inline constexpr int k_missing_source = ENOMSG;  // what was meant may have anot
 // Returns the fault with what is known of the entry; `info` is zero if that is nothing.
 Error source_fault(const Error& fault, const struct stat& info);
 
-// Returns whether a fault with this code is one that the owner of the results can mend, at the
-// target or in the next job, without an administrator.
-bool is_users_fault(int code);
-
 // Writes the item's record to the status file: at most ten times a second while counting, and at
 // every change of state. A status file that cannot be written stops nothing.
 class OutputReport {
@@ -58,12 +54,18 @@ class OutputReport {
   // How many files were removed in the target by now; also after the end.
   void set_pruned(std::uint64_t count);
   void add_unsettled(std::string_view path);  // an entry that is being written
-  void add_growing(std::string_view path);    // a file that became longer while it was read
-  void add_special();                         // a socket, FIFO, or device that was left out
+  void add_growing(std::string_view path) {
+    growing_.add(path);
+  }                                    // a file that became longer while it was read
+  void add_special() { ++specials_; }  // a socket, FIFO, or device that was left out
   // Counts a link in whose place what it leads to was delivered, or what was changed of that.
   void add_followed(std::string_view path, bool is_whole);
-  void add_loop(std::string_view path);    // a link that leads to what contains the output
-  void add_staged(std::string_view path);  // a link that leads to too much of what was staged
+  void add_loop(std::string_view path) {
+    loops_.add(path);
+  }  // a link that leads to what contains the output
+  void add_staged(std::string_view path) {
+    staged_.add(path);
+  }  // a link that leads to too much of what was staged
   void add_kept_directory(std::string_view path);  // a link that is a directory in the target
   void add_note(std::string_view text);            // a warning: a sentence without a full stop
 
@@ -96,7 +98,7 @@ class OutputReport {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void note_code(int code) { are_users_ = are_users_ && is_users_fault(code); }
+  void note_code(int code);
   void add_up_to_date(const struct stat& info);
   void tick();
   void publish();

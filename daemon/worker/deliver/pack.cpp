@@ -81,8 +81,6 @@ Error entry_error(const std::string& name, const Error& cause) {
 
 }  // namespace
 
-Status check_pack_suffix(const std::string& suffix) { return check_written_archive(suffix); }
-
 void Pack::EntryDeleter::operator()(archive_entry* entry) const { ::archive_entry_free(entry); }
 
 Pack::Pack(OutputReport& report, std::string user)
@@ -244,15 +242,9 @@ Status Pack::add(const SourceEntry& source, const std::string& name, const struc
   }
   const Entry entry = entry_of(name, info);
   if (!entry) return system_error(name, ENOMEM);
-  Status written;
-  if (link) {
-    ::archive_entry_copy_symlink(entry.get(), link_text.c_str());
-    written = write_header(entry.get());
-  } else if (regular) {
-    written = add_file(entry.get(), source, name, info);
-  } else {
-    written = write_header(entry.get());
-  }
+  if (link) ::archive_entry_copy_symlink(entry.get(), link_text.c_str());
+  const Status written =
+      regular ? add_file(entry.get(), source, name, info) : write_header(entry.get());
   if (!written) return entry_error(name, written.error());
   if (regular || link) report_.add_file();
   return {};

@@ -22,9 +22,6 @@ struct archive_entry;
 
 namespace nodestage {
 
-// Whether archives of this suffix (common/text/path_names.hpp) can be written.
-Status check_pack_suffix(const std::string& suffix);
-
 // The first fault ends the archive, since an incomplete one must not look complete. tar is pax
 // restricted. Entries are sorted; names are relative; the owner is `user`. tar keeps holes and hard
 // links. Sockets, FIFOs, and devices are left out and counted.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/os/file.hpp"
+#include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/deliver/copy_out.hpp"
 #include "daemon/worker/deliver/output_links.hpp"
@@ -144,7 +145,8 @@ class Delivery {
       }
     }
     CopyOut copy(std::move(into), names(), report_, scope_);
-    return synced(copy, copy_sources(copy, name));
+    const bool is_named = target_.form == Form::named;
+    return synced(copy, each(is_named ? std::vector{name} : base_names(), copy));
   }
 
  private:
@@ -197,12 +199,6 @@ class Delivery {
     return names;
   }
 
-  Status copy_sources(CopyOut& copy, const std::string& name) {
-    const auto one = [&](const SourceEntry& entry, const std::string& base,
-                         const std::string& origin) { return copy.entry(entry, base, origin); };
-    return target_.form == Form::named ? each({name}, one) : each(base_names(), one);
-  }
-
   // The directory whose contents are delivered; empty if it has vanished while the job runs.
   Result<std::optional<Fd>> contents() {
     const std::string& path = source_.paths.front();
@@ -222,9 +218,9 @@ class Delivery {
     return names;
   }
 
-  // Each of the sources by its name of `names`.
-  template <typename OnEntry>
-  Status each(const std::vector<std::string>& names, OnEntry on_entry) {
+  // Gives each of the sources by its name of `names` to a CopyOut or a Pack.
+  template <typename Receiver>
+  Status each(const std::vector<std::string>& names, Receiver& receiver) {
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (const auto place = place_of(links_.tree(), source_, source_.paths[i]))
         links_.add(place->path, names[i]);
@@ -237,7 +233,7 @@ class Delivery {
         continue;  // is_source_there()
       if (!place) return place.error();
       const std::string origin = place->path.substr(0, place->path.rfind('/') + 1);
-      TRY(on_entry(place->entry(), names[i], origin));
+      TRY(receiver.entry(place->entry(), names[i], origin));
     }
     return {};
   }
@@ -255,7 +251,7 @@ class Delivery {
   }
 
   Status pack(int into_fd, bool is_last) {
-    TRY(check_pack_suffix(target_.suffix));
+    TRY(check_written_archive(target_.suffix));
     const PendingNames own = names();
     remove_leftovers(into_fd, own);
     const PendingName pending(into_fd, own);
@@ -283,10 +279,7 @@ class Delivery {
       archive.leave_out(scope_.leaves_out, origin_);
       return archive.contents(std::move(*directory), "");
     }
-    return each(base_names(),
-                [&](const SourceEntry& entry, const std::string& base, const std::string& origin) {
-                  return archive.entry(entry, base, origin);
-                });
+    return each(base_names(), archive);
   }
 
   const DeliveryOrder& order_;

@@ -24,6 +24,9 @@ namespace {
 constexpr std::size_t k_most_compared = 4096;
 constexpr std::size_t k_longest_compared = 64;
 
+// Returns whether it is the daemon's or its workers'.
+bool is_hidden_name(std::string_view name) { return name.starts_with(".nodestage"); }
+
 // Sorted; `most` of them are enough.
 Result<std::vector<std::string>> names_in(const JobTree& job, const std::string& path,
                                           std::size_t most = SIZE_MAX) {
@@ -89,7 +92,7 @@ class OutputSearch {
     if (!names) return left_.push_back(directory.empty() ? "." : directory);
     for (const std::string& name : *names) {
       const std::string path = joined_path(directory, name);
-      if (!name.starts_with(".nodestage") && !lies_in_any(path, named_)) look_at(path);
+      if (!is_hidden_name(name) && !lies_in_any(path, named_)) look_at(path);
     }
   }
 
@@ -139,13 +142,16 @@ bool is_of_one_series(const std::string& one, const std::string& other, const st
   return a.second == b.second && a.first != b.first;
 }
 
-}  // namespace
-
+// The paths, sorted, of what is neither the source of an output nor staged and unchanged; looks
+// into directories above such sources. What cannot be examined counts, too. Empty directories,
+// sockets and the like, and links that lead nowhere, to such sources, or out of the directory, hold
+// nothing that could be lost.
 std::vector<std::string> left_results(const StageRequest& request, const StagedData& staged,
                                       const JobTree& job) {
   return OutputSearch(request, staged, job).run();
 }
 
+// Returns `left` and what lies directly in them, some thousands at most, to compare names with.
 std::vector<std::string> candidates(const std::vector<std::string>& left, const JobTree& job) {
   std::vector<std::string> paths(
       left.begin(), left.begin() + static_cast<long>(std::min(left.size(), k_most_compared)));
@@ -158,6 +164,9 @@ std::vector<std::string> candidates(const std::vector<std::string>& left, const 
   return paths;
 }
 
+// Returns the candidate whose name is so near to that of `source` (of --stage-out) that it was
+// probably meant; "" if there is none. Names of one series ("rank0.log" and "rank1.log", or with
+// the name of the node) are not near.
 std::string probably_meant(const std::string& source, const std::vector<std::string>& among,
                            const std::string& node) {
   const std::string wanted = lower(last_part(source));
@@ -175,6 +184,7 @@ std::string probably_meant(const std::string& source, const std::vector<std::str
   return nearest ? paths[*nearest] : "";
 }
 
+// Returns whether all of them are files with names like those of logs.
 bool are_logs(const std::vector<std::string>& left, const JobTree& job) {
   return std::all_of(left.begin(), left.end(), [&job](const std::string& path) {
     const std::string name = lower(last_part(path));
@@ -185,9 +195,6 @@ bool are_logs(const std::vector<std::string>& left, const JobTree& job) {
   });
 }
 
-namespace {
-
-constexpr std::size_t k_names_searched = 4096;
 constexpr std::size_t k_shown_names = 8;
 constexpr std::size_t k_shown_absent = 3;
 constexpr std::size_t k_name_width = 60;
@@ -195,32 +202,23 @@ constexpr std::size_t k_most_asked = 8;
 
 std::vector<std::string> names_of_the_job(const JobResults& job) {
   constexpr auto k_unknown = StagedData::IfUnknown::unchanged;
+  const auto all = names_in(job.tree, "");
   std::vector<std::string> names;
-  const auto top = open_at(job.tree.fd(), ".", O_RDONLY | O_DIRECTORY);
-  for (bool is_end = !top; !is_end;) {
-    const auto some = list_directory(top->get(), k_names_searched);
-    is_end = !some || some->size() < k_names_searched;
-    for (const ListedName& listed : some ? *some : std::vector<ListedName>()) {
-      const bool is_hidden = listed.name.starts_with(".nodestage");
-      const bool is_staged = job.staged.meets(listed.name) &&
-                             job.staged.is_all_unchanged(job.tree, listed.name, k_unknown);
-      if (!is_hidden && !is_staged) names.push_back(listed.name);
-    }
+  for (const std::string& name : all ? *all : std::vector<std::string>()) {
+    const bool is_staged =
+        job.staged.meets(name) && job.staged.is_all_unchanged(job.tree, name, k_unknown);
+    if (!is_hidden_name(name) && !is_staged) names.push_back(name);
   }
-  std::sort(names.begin(), names.end());
   return names;
 }
 
 // Whether there was something, which is gone. Nothing of ours changes the time of a directory to
 // which nothing was staged.
 bool is_emptied(const JobResults& job) {
-  auto listing = DirectoryStream::at(job.tree.fd());
-  while (const auto name = listing.next())
-    if (!name->starts_with(".nodestage")) return false;
+  const auto names = names_in(job.tree, "");
+  if (!names || !std::all_of(names->begin(), names->end(), is_hidden_name)) return false;
   struct statx now {};
-  if (listing.code() != 0 ||
-      ::statx(job.tree.fd(), "", AT_EMPTY_PATH, STATX_BTIME | STATX_MTIME, &now) != 0)
-    return false;
+  if (::statx(job.tree.fd(), "", AT_EMPTY_PATH, STATX_BTIME | STATX_MTIME, &now) != 0) return false;
   const auto time = [](const statx_timestamp& at) { return std::pair(at.tv_sec, at.tv_nsec); };
   const bool is_changed = (now.stx_mask & STATX_BTIME) != 0 && !job.staged.has_any() &&
                           time(now.stx_mtime) > time(now.stx_btime);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"
@@ -37,31 +36,8 @@ DeliveryWords words_of(const RecoverOrder& order);
 // Call it instead if the request cannot be read: phase failed, exit code 1.
 int refuse_delivery(const DeliveryWords& words, const Error& error);
 
-// The task `push`: delivers outputs while their job runs.
-
 // Returns whether the order asks for item `index` of --stage-out: all, by its number, or by its
 // source as a user types it ("results/", "$SLURM_TMPDIR/results", a path below the job directory).
 bool is_selected(const PushOrder& order, const OutputItem& item, std::size_t index);
-
-// Delivers what is selected and can be delivered early; the rest ends as skipped. Takes one report
-// for each output. begin() of the list was called.
-void push_outputs(const PushOrder& order, const StageRequest& request, const JobResults& job,
-                  DeliveredList& list, const SettleRules& rules,
-                  std::vector<OutputReport>& reports);
-
-// Recovers one --stage-out item of a held tree.
-
-// Copies what SOURCE names to order.recover_to/SOURCE, each match of a glob to its own path there,
-// unpacked and whatever TARGET was. Of a source that a link leads out of the tree, it copies the
-// link. It replaces nothing but what is in `made`, to which it adds what it makes: the sources of
-// several outputs can overlap. Skips what `when=` is known to exclude. The report ends as done,
-// failed, or skipped. Needs the rights of the job's user.
-void recover_output(const OutputItem& item, const RecoverOrder& order, const JobResults& job,
-                    MadeEntries& made, OutputReport& report);
-
-// Copies what lies at these paths of the tree to the same paths below order.recover_to: what
-// --stage-out does not name where a source of it is missing (left_results()).
-void recover_left(const std::vector<std::string>& paths, const RecoverOrder& order,
-                  const JobResults& job, MadeEntries& made, OutputReport& report);
 
 }  // namespace nodestage

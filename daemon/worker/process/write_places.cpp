@@ -114,6 +114,16 @@ struct PathsOfTask {
   std::vector<std::string> operator()(const OrderHead&) const { return {}; }
 };
 
+// The last directory on `path` (absolute) that exists: of "/a/b/c" perhaps "/a".
+Fd nearest_directory(const std::string& path) {
+  if (!path.starts_with('/')) return {};
+  for (std::string at = path; !at.empty(); at.resize(at.rfind('/'))) {
+    if (auto fd = open_at(AT_FDCWD, at, k_directory)) return std::move(*fd);
+  }
+  auto root = open_at(AT_FDCWD, "/", k_directory);
+  return root ? std::move(*root) : Fd();
+}
+
 // Shared by the thread that looks at foreign file systems and the thread that waits for it.
 struct Search {
   std::mutex mutex;
@@ -141,15 +151,6 @@ std::optional<std::vector<Fd>> find_directories(std::vector<std::string> paths,
 }
 
 }  // namespace
-
-Fd nearest_directory(const std::string& path) {
-  if (!path.starts_with('/')) return {};
-  for (std::string at = path; !at.empty(); at.resize(at.rfind('/'))) {
-    if (auto fd = open_at(AT_FDCWD, at, k_directory)) return std::move(*fd);
-  }
-  auto root = open_at(AT_FDCWD, "/", k_directory);
-  return root ? std::move(*root) : Fd();
-}
 
 std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, const StageRequest& request,
                                             int job_fd, std::chrono::milliseconds patience) {

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "common/os/file.hpp"
@@ -26,8 +25,5 @@ int run_probe();
 // for as long as the process lives. job_fd: the job directory, borrowed.
 std::optional<std::vector<Fd>> write_places(const WorkerOrder& order, const StageRequest& request,
                                             int job_fd, std::chrono::milliseconds patience);
-
-// The last directory on `path` (absolute) that exists: of "/a/b/c" perhaps "/a".
-Fd nearest_directory(const std::string& path);
 
 }  // namespace nodestage

@@ -41,29 +41,25 @@ Endpoint endpoint_of(const Address& address) {
   return endpoint;
 }
 
-Endpoint any_v6(std::uint16_t port) {
+sockaddr_in6 any_v6(std::uint16_t port) {
   sockaddr_in6 address{};
   address.sin6_family = AF_INET6;
   address.sin6_port = htons(port);
-  return endpoint_of(address);
+  return address;
 }
 
-Endpoint any_v4(std::uint16_t port) {
+sockaddr_in any_v4(std::uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
-  return endpoint_of(address);
+  return address;
 }
 
 // Not getaddrinfo(3), which opens sockets of other kinds. A scope ("fe80::1%2") is a number.
 Result<Endpoint> parse_endpoint(const std::string& text, std::uint16_t port) {
-  sockaddr_in v4{};
-  v4.sin_family = AF_INET;
-  v4.sin_port = htons(port);
+  sockaddr_in v4 = any_v4(port);
   if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) return endpoint_of(v4);
-  sockaddr_in6 v6{};
-  v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(port);
+  sockaddr_in6 v6 = any_v6(port);
   const auto scope = text.find('%');
   if (scope != std::string::npos)
     v6.sin6_scope_id =
@@ -104,9 +100,9 @@ Result<std::uint16_t> port_of(int fd) {
 }
 
 Result<RelayListener> listen_on(std::uint16_t port) {
-  auto fd = bind_to(any_v6(port));
+  auto fd = bind_to(endpoint_of(any_v6(port)));
   const int code = fd ? 0 : fd.error().code;
-  if (code == EAFNOSUPPORT || code == EADDRNOTAVAIL) fd = bind_to(any_v4(port));
+  if (code == EAFNOSUPPORT || code == EADDRNOTAVAIL) fd = bind_to(endpoint_of(any_v4(port)));
   if (!fd) return std::move(fd.error());
   TRY_ASSIGN(const std::uint16_t bound, port_of(fd->get()));
   return RelayListener{std::move(*fd), bound};

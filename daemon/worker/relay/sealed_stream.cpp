@@ -6,7 +6,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -129,10 +128,8 @@ Result<RelayNonces> meet_server(PeerSocket& socket, const RelayKey& key,
                                 RelayClock::time_point until) {
   RelayNonces nonces;
   TRY_ASSIGN(nonces.client, new_relay_nonce());
-  std::vector<std::byte> hello(k_greeting.size() + nonces.client.size());
-  std::memcpy(hello.data(), k_greeting.data(), k_greeting.size());
-  std::memcpy(hello.data() + k_greeting.size(), nonces.client.data(), nonces.client.size());
-  TRY(write_by(socket, hello, until));
+  const std::string hello = std::string(k_greeting).append(as_text(nonces.client));
+  TRY(write_by(socket, bytes_of(hello), until));
   TRY(read_all_of(socket, std::as_writable_bytes(std::span(nonces.server)), until));
   TRY(check_proof(socket, key, RelaySide::server, nonces, until));
   TRY(send_proof(socket, key, RelaySide::client, nonces, until));
@@ -169,18 +166,10 @@ void FrameCipher::Release::operator()(evp_cipher_ctx_st* context) const {
   ::EVP_CIPHER_CTX_free(context);
 }
 
-Result<FrameCipher> FrameCipher::sealing(const DirectionKeys& keys) {
+Result<FrameCipher> FrameCipher::make(const DirectionKeys& keys, int encrypts) {
   Context context(::EVP_CIPHER_CTX_new());
-  if (!context || ::EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, keys.key.data(),
-                                       keys.nonce.data()) != 1)
-    return cipher_error();
-  return FrameCipher(std::move(context), keys);
-}
-
-Result<FrameCipher> FrameCipher::opening(const DirectionKeys& keys) {
-  Context context(::EVP_CIPHER_CTX_new());
-  if (!context || ::EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, keys.key.data(),
-                                       keys.nonce.data()) != 1)
+  if (!context || ::EVP_CipherInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, keys.key.data(),
+                                      keys.nonce.data(), encrypts) != 1)
     return cipher_error();
   return FrameCipher(std::move(context), keys);
 }
@@ -192,38 +181,38 @@ std::array<std::uint8_t, 12> FrameCipher::next_nonce() {
   return nonce;
 }
 
-Status FrameCipher::seal(std::span<const std::byte> header, std::span<const std::byte> data,
-                         std::span<std::byte> out, std::span<std::byte, 16> tag) {
+Status FrameCipher::pass(std::span<const std::byte> header, std::span<const std::byte> data,
+                         std::span<std::byte> out) {
   EVP_CIPHER_CTX* const context = context_.get();
   int bytes = 0;
   const auto nonce = next_nonce();
-  bool is_good = ::EVP_EncryptInit_ex(context, nullptr, nullptr, nullptr, nonce.data()) == 1 &&
-                 ::EVP_EncryptUpdate(context, nullptr, &bytes, raw(header.data()),
-                                     static_cast<int>(header.size())) == 1;
+  bool is_good = ::EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, nonce.data(), -1) == 1 &&
+                 ::EVP_CipherUpdate(context, nullptr, &bytes, raw(header.data()),
+                                    static_cast<int>(header.size())) == 1;
   if (is_good && !data.empty())
-    is_good = ::EVP_EncryptUpdate(context, raw(out.data()), &bytes, raw(data.data()),
-                                  static_cast<int>(data.size())) == 1;
+    is_good = ::EVP_CipherUpdate(context, raw(out.data()), &bytes, raw(data.data()),
+                                 static_cast<int>(data.size())) == 1;
+  return is_good ? Status() : cipher_error();
+}
+
+Status FrameCipher::seal(std::span<const std::byte> header, std::span<const std::byte> data,
+                         std::span<std::byte> out, std::span<std::byte, 16> tag) {
+  TRY(pass(header, data, out));
   unsigned char rest[16];
-  is_good = is_good && ::EVP_EncryptFinal_ex(context, rest, &bytes) == 1 &&
-            ::EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_GET_TAG, k_tag_bytes, tag.data()) == 1;
+  int bytes = 0;
+  const bool is_good =
+      ::EVP_CipherFinal_ex(context_.get(), rest, &bytes) == 1 &&
+      ::EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_GCM_GET_TAG, k_tag_bytes, tag.data()) == 1;
   return is_good ? Status() : cipher_error();
 }
 
 Status FrameCipher::open(std::span<const std::byte> header, std::span<std::byte> data,
                          std::span<std::byte, 16> tag) {
-  EVP_CIPHER_CTX* const context = context_.get();
-  int bytes = 0;
-  const auto nonce = next_nonce();
-  bool is_good = ::EVP_DecryptInit_ex(context, nullptr, nullptr, nullptr, nonce.data()) == 1 &&
-                 ::EVP_DecryptUpdate(context, nullptr, &bytes, raw(header.data()),
-                                     static_cast<int>(header.size())) == 1;
-  if (is_good && !data.empty())
-    is_good = ::EVP_DecryptUpdate(context, raw(data.data()), &bytes, raw(data.data()),
-                                  static_cast<int>(data.size())) == 1;
-  if (!is_good) return cipher_error();
+  TRY(pass(header, data, data));
   unsigned char rest[16];
-  if (::EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_SET_TAG, k_tag_bytes, tag.data()) == 1 &&
-      ::EVP_DecryptFinal_ex(context, rest, &bytes) == 1)
+  int bytes = 0;
+  if (::EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_GCM_SET_TAG, k_tag_bytes, tag.data()) == 1 &&
+      ::EVP_CipherFinal_ex(context_.get(), rest, &bytes) == 1)
     return {};
   return Error{EBADMSG, "what came was changed on its way"};
 }
@@ -287,10 +276,6 @@ namespace {
 
 constexpr std::size_t k_most_reason_bytes = 400;
 
-std::string_view text_of(std::span<const std::byte> data) {
-  return {reinterpret_cast<const char*>(data.data()), data.size()};
-}
-
 }  // namespace
 
 std::string encode_ask(const RelayAsk& ask) {
@@ -304,7 +289,7 @@ std::string encode_ask(const RelayAsk& ask) {
 }
 
 Result<RelayAsk> decode_ask(std::span<const std::byte> data) {
-  WireDecoder in(text_of(data));
+  WireDecoder in(as_text(data));
   RelayAsk ask;
   ask.identity.size = in.u64();
   ask.identity.mtime_ns = static_cast<std::int64_t>(in.u64());
@@ -325,7 +310,7 @@ std::string encode_reason(const std::string& why) {
 }
 
 std::string decode_reason(std::span<const std::byte> data) {
-  WireDecoder in(text_of(data));
+  WireDecoder in(as_text(data));
   const std::string why = in.text();
   return in.finished() ? printable(shortened(why, k_most_reason_bytes)) : "no reason";
 }

@@ -16,7 +16,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -79,8 +78,8 @@ struct SealedFrame {
 // One direction's cipher.
 class FrameCipher {
  public:
-  static Result<FrameCipher> sealing(const DirectionKeys& keys);
-  static Result<FrameCipher> opening(const DirectionKeys& keys);
+  static Result<FrameCipher> sealing(const DirectionKeys& keys) { return make(keys, 1); }
+  static Result<FrameCipher> opening(const DirectionKeys& keys) { return make(keys, 0); }
 
   // `header` is authenticated. `out`: as many bytes as `data`; may be the same memory.
   Status seal(std::span<const std::byte> header, std::span<const std::byte> data,
@@ -96,7 +95,11 @@ class FrameCipher {
   using Context = std::unique_ptr<evp_cipher_ctx_st, Release>;
   FrameCipher(Context context, const DirectionKeys& keys)
       : context_(std::move(context)), first_nonce_(keys.nonce) {}
+  static Result<FrameCipher> make(const DirectionKeys& keys, int encrypts);
   std::array<std::uint8_t, 12> next_nonce();
+  // Begins the next frame, and puts what becomes of `data` into `out`.
+  Status pass(std::span<const std::byte> header, std::span<const std::byte> data,
+              std::span<std::byte> out);
 
   Context context_;
   std::array<std::uint8_t, 12> first_nonce_;

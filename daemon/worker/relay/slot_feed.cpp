@@ -12,6 +12,9 @@
 namespace nodestage {
 namespace {
 
+// How long an upstream that was silent is left alone.
+constexpr std::chrono::seconds k_rest_of_sources{60};
+
 double rate_of(std::uint64_t bytes, const HeadLook& look) {
   const double elapsed = std::chrono::duration<double>(look.time).count();
   return static_cast<double>(bytes) / std::max(elapsed, 1e-9);
@@ -46,60 +49,76 @@ std::string alone_text(const HeadLook& look, std::uint64_t nodes) {
          "/s to the first)";
 }
 
-Upstream::Upstream(SealedStream stream, const Limits& limits)
-    : stream_(std::move(stream)), limits_(limits), silence_(limits.silence) {}
-
-Result<Upstream> Upstream::ask(const RelayPlan& plan, const RelayAsk& ask, const Limits& limits) {
-  const auto until = RelayClock::now() + limits.silence;
-  TRY_ASSIGN(PeerSocket socket, PeerSocket::connect(plan.address, plan.port, until, limits.stop));
-  if (limits.socket_bytes > 0) socket.bound_buffers(limits.socket_bytes);
-  TRY_ASSIGN(SealedStream stream,
-             SealedStream::meet(std::move(socket), RelaySide::client, plan.key, until));
-  Upstream upstream(std::move(stream), limits);
-  const std::string text = encode_ask(ask);
-  const auto message =
-      ask.kind == RelayKind::directory ? RelayMessage::ask_directory : RelayMessage::ask;
-  TRY(upstream.send(message, std::as_bytes(std::span(text))));
-  return upstream;
-}
-
-Status Upstream::send(RelayMessage message, std::span<const std::byte> data) {
-  spoken_ = RelayClock::now();
-  return stream_.send(static_cast<std::uint8_t>(message), data, [this] {
-    return RelayClock::now() < spoken_ + limits_.silence
-               ? Status()
-               : Error{ETIMEDOUT, "the other side does not read"};
-  });
-}
-
-Status Upstream::say_alive() {
-  if (RelayClock::now() < spoken_ + k_alive_step) return {};
-  return send(RelayMessage::alive, {});
-}
-
-Result<std::optional<Upstream::Word>> Upstream::next() {
-  TRY(say_alive());
-  silence_.go_on();
-  TRY_ASSIGN(const auto frame, stream_.receive(RelayClock::now() + k_alive_step));
-  if (!frame) {
-    if (!silence_.is_too_long()) return std::optional<Word>();
-    return Error{ETIMEDOUT, "the other side has said nothing for too long"};
+// Upstream: the connection to the node before, for one source.
+// For one thread. After any fault, go on without it.
+class Upstream {
+ public:
+  struct Limits {
+    std::chrono::milliseconds silence;
+    std::uint64_t socket_bytes;  // as of socket_bytes_for()
+    const std::atomic<bool>& stop;
+  };
+  // Connects, proves the key, and asks. Fails with ETIMEDOUT if the node is silent for too long.
+  static Result<Upstream> ask(const RelayPlan& plan, const RelayAsk& ask, const Limits& limits) {
+    const auto until = RelayClock::now() + limits.silence;
+    TRY_ASSIGN(PeerSocket socket, PeerSocket::connect(plan.address, plan.port, until, limits.stop));
+    if (limits.socket_bytes > 0) socket.bound_buffers(limits.socket_bytes);
+    TRY_ASSIGN(SealedStream stream,
+               SealedStream::meet(std::move(socket), RelaySide::client, plan.key, until));
+    Upstream upstream(std::move(stream), limits);
+    const std::string text = encode_ask(ask);
+    const auto message =
+        ask.kind == RelayKind::directory ? RelayMessage::ask_directory : RelayMessage::ask;
+    TRY(upstream.send(message, std::as_bytes(std::span(text))));
+    return upstream;
   }
-  silence_.heard();
-  const auto message = to_enum<RelayMessage>(frame->kind);
-  if (message == RelayMessage::alive) return std::optional<Word>();
-  if (message == RelayMessage::leave) return Error{0, decode_reason(frame->data)};
-  if (!message || is_ask(*message))
-    return Error{EPROTO, "the other side says something that makes no sense"};
-  return std::optional(Word{*message, frame->data});
-}
 
-namespace {
+  // What next() returns; nullopt: nothing came for a moment. Fails with ETIMEDOUT as above.
+  struct Word {
+    RelayMessage message;
+    std::span<const std::byte> data;  // until the next call
+  };
+  Result<std::optional<Word>> next() {
+    TRY(say_alive());
+    silence_.go_on();
+    TRY_ASSIGN(const auto frame, stream_.receive(RelayClock::now() + k_alive_step));
+    if (!frame) {
+      if (!silence_.is_too_long()) return std::optional<Word>();
+      return Error{ETIMEDOUT, "the other side has said nothing for too long"};
+    }
+    silence_.heard();
+    const auto message = to_enum<RelayMessage>(frame->kind);
+    if (message == RelayMessage::alive) return std::optional<Word>();
+    if (message == RelayMessage::leave) return Error{0, decode_reason(frame->data)};
+    if (!message || is_ask(*message))
+      return Error{EPROTO, "the other side says something that makes no sense"};
+    return std::optional(Word{*message, frame->data});
+  }
 
-// How long an upstream that was silent is left alone.
-constexpr std::chrono::seconds k_rest_of_sources{60};
+  // Sends `alive` if it is due. Call it every second while nothing is taken.
+  Status say_alive() {
+    if (RelayClock::now() < spoken_ + k_alive_step) return {};
+    return send(RelayMessage::alive, {});
+  }
 
-}  // namespace
+ private:
+  Upstream(SealedStream stream, const Limits& limits)
+      : stream_(std::move(stream)), limits_(limits), silence_(limits.silence) {}
+
+  Status send(RelayMessage message, std::span<const std::byte> data) {
+    spoken_ = RelayClock::now();
+    return stream_.send(static_cast<std::uint8_t>(message), data, [this] {
+      return RelayClock::now() < spoken_ + limits_.silence
+                 ? Status()
+                 : Error{ETIMEDOUT, "the other side does not read"};
+    });
+  }
+
+  SealedStream stream_;
+  Limits limits_;
+  Silence silence_;  // only while it is listened to
+  RelayClock::time_point spoken_ = RelayClock::now();
+};
 
 SlotFeed::SlotFeed(RelayBasis& basis, const Place& place, std::string path,
                    const RelayIdentity& identity)
@@ -118,7 +137,8 @@ void SlotFeed::stop() {
 }
 
 void SlotFeed::run() {
-  const Status status = guarded([this] { return feed(); });
+  const Status status = guarded(
+      [this] { return place_.kind == RelayKind::directory ? feed_directory() : feed_file(); });
   if (!status && !is_stopped(status.error())) return fail(status.error().what);
   has_ended_ = true;
 }
@@ -128,10 +148,6 @@ void SlotFeed::fail(const std::string& why) {
   if (choice_ == RelayChoice::open) choose_for_all(RelayChoice::relayed);
   ring_.give_up(why);
   has_ended_ = true;
-}
-
-Status SlotFeed::feed() {
-  return place_.kind == RelayKind::directory ? feed_directory() : feed_file();
 }
 
 Status SlotFeed::feed_file() {
@@ -185,8 +201,7 @@ Status SlotFeed::feed_directory() {
 }
 
 Status SlotFeed::take_from_staging() {
-  auto asked = number(RelaySlotState::asked);
-  if (!slot().state.compare_exchange_strong(asked, number(RelaySlotState::writing)))
+  if (!exchange(slot().state, number(RelaySlotState::asked), number(RelaySlotState::writing)))
     return Error{0, "the staging does not ask for it any more"};
   Silence silence(basis_.silence());
   std::uint32_t beat = basis_.board.staging_beat;
@@ -226,10 +241,8 @@ Status SlotFeed::check_staging(Silence& silence, std::uint32_t& beat) {
 }
 
 void SlotFeed::begin_serving(const std::string& upstream) {
-  auto expected = static_cast<std::uint32_t>(RelaySlotState::asked);
   if (!upstream.empty()) set_field(slot().upstream, upstream);
-  if (slot().state.compare_exchange_strong(expected,
-                                           static_cast<std::uint32_t>(RelaySlotState::serving)))
+  if (exchange(slot().state, number(RelaySlotState::asked), number(RelaySlotState::serving)))
     raise(basis_.board.news);
 }
 
@@ -259,7 +272,8 @@ Status SlotFeed::pull(const RelayPlan& plan) {
   bool has_begun = false;
   while (!has_begun) {
     TRY_ASSIGN(const auto word, upstream.next());
-    if (word && word->message == RelayMessage::alone) return follow(word->data);
+    if (word && word->message == RelayMessage::alone)  // this node does so, too
+      return have_each_read(decode_reason(word->data));
     if (word && word->message != RelayMessage::begin)
       return Error{EPROTO, "the other side does not begin"};
     has_begun = word.has_value();
@@ -268,11 +282,6 @@ Status SlotFeed::pull(const RelayPlan& plan) {
   begin_serving(plan.node);
   choose_for_all(RelayChoice::relayed);
   return pull_all(upstream);
-}
-
-// The node before reads the source alone, and so does this one.
-Status SlotFeed::follow(std::span<const std::byte> why) {
-  return have_each_read(decode_reason(why));
 }
 
 Status SlotFeed::have_each_read(std::string why) {
@@ -291,7 +300,7 @@ Status SlotFeed::pull_all(Upstream& upstream) {
       return {};
     }
     if (word->message == RelayMessage::alone && place_.kind == RelayKind::directory)
-      return follow(word->data);
+      return have_each_read(decode_reason(word->data));
     if (word->message != RelayMessage::data)
       return Error{EPROTO, "the other side ends before the source does"};
     TRY(take(upstream, word->data));

@@ -18,8 +18,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -72,37 +70,7 @@ RelayChoice choose(const HeadLook& look, std::uint64_t nodes, std::uint64_t site
 // Says why each node reads the source, in a few words for the user.
 std::string alone_text(const HeadLook& look, std::uint64_t nodes);
 
-// Upstream: the connection to the node before, for one source.
-// For one thread. After any fault, go on without it.
-class Upstream {
- public:
-  struct Limits {
-    std::chrono::milliseconds silence;
-    std::uint64_t socket_bytes;  // as of socket_bytes_for()
-    const std::atomic<bool>& stop;
-  };
-  // Connects, proves the key, and asks. Fails with ETIMEDOUT if the node is silent for too long.
-  static Result<Upstream> ask(const RelayPlan& plan, const RelayAsk& ask, const Limits& limits);
-
-  // What next() returns; nullopt: nothing came for a moment. Fails with ETIMEDOUT as above.
-  struct Word {
-    RelayMessage message;
-    std::span<const std::byte> data;  // until the next call
-  };
-  Result<std::optional<Word>> next();
-
-  // Sends `alive` if it is due. Call it every second while nothing is taken.
-  Status say_alive();
-
- private:
-  Upstream(SealedStream stream, const Limits& limits);
-  Status send(RelayMessage message, std::span<const std::byte> data);
-
-  SealedStream stream_;
-  Limits limits_;
-  Silence silence_;  // only while it is listened to
-  RelayClock::time_point spoken_ = RelayClock::now();
-};
+class Upstream;
 
 class SlotFeed {
  public:
@@ -134,7 +102,6 @@ class SlotFeed {
   [[nodiscard]] SpoolRing& ring() { return ring_; }
 
  private:
-  Status feed();
   Status feed_file();
   Status feed_directory();
   Status take_from_staging();
@@ -144,7 +111,6 @@ class SlotFeed {
   void leave(const std::string& why);
   Status pull(const RelayPlan& plan);
   Status pull_all(Upstream& upstream);
-  Status follow(std::span<const std::byte> why);
   Status take(Upstream& upstream, std::span<const std::byte> data);
   Status look_and_choose(Original& original);
   void choose_for_all(RelayChoice choice);

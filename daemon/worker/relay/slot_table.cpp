@@ -65,7 +65,7 @@ void SlotTable::note_asks(int taken) {
 bool SlotTable::take_ask(std::size_t i) {
   const std::string path = field_text(slot(i).path);
   if (path.starts_with('/') && path.size() + 1 <= k_max_relay_path) {
-    const bool is_directory = slot(i).kind == static_cast<std::uint32_t>(RelayKind::directory);
+    const bool is_directory = slot(i).kind == number(RelayKind::directory);
     const RelayKind kind = is_directory ? RelayKind::directory : RelayKind::file;
     begin(i, {path, slot(i).identity, 0, kind});
     return true;
@@ -90,13 +90,7 @@ void SlotTable::release(std::size_t i) {
   entries_[i] = Entry{};
   RelaySlot& at = slot(i);
   at.state = number(RelaySlotState::filling);  // this thread's alone
-  for (auto* field : {&at.low, &at.watermark, &at.position, &at.from_storage, &at.from_nodes,
-                      &at.granted, &at.written})
-    *field = 0;
-  for (auto* field : {&at.kind, &at.is_ended, &at.is_whole}) *field = 0;
-  at.identity = RelayIdentity{};
-  at.has_left = 0;
-  at.path[0] = at.upstream[0] = at.why[0] = at.left[0] = '\0';
+  clear(at);
   at.reader = number(RelayReader::none);
   at.state = number(RelaySlotState::unused);
   raise(basis_.board.news);

@@ -11,7 +11,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 
 #include "daemon/worker/relay/relay_basis.hpp"
 #include "daemon/worker/relay/sealed_stream.hpp"
@@ -51,7 +50,7 @@ class SlotTable {
   [[nodiscard]] std::size_t lanes();
   RelaySlot& slot(std::size_t i) { return basis_.board.slots[i]; }
   [[nodiscard]] bool is_in(std::size_t i, RelaySlotState state) {
-    return slot(i).state == static_cast<std::uint32_t>(state);
+    return slot(i).state == number(state);
   }
   [[nodiscard]] std::size_t count_in(RelaySlotState state);
   [[nodiscard]] bool is_staging_claiming();

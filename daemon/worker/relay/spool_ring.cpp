@@ -146,8 +146,7 @@ void SpoolRing::set_burdens(bool is_full) {
 }
 
 void SpoolRing::drop_local() {
-  auto expected = number(RelayReader::reading);
-  if (!slot().reader.compare_exchange_strong(expected, number(RelayReader::dropped))) return;
+  if (!exchange(slot().reader, number(RelayReader::reading), number(RelayReader::dropped))) return;
   place_.on_drop();
   raise(place_.board.news);
 }
@@ -241,7 +240,7 @@ void SpoolRing::give_up(const std::string& why) {
     const Lock lock(mutex_);
     why_ = why;
     set_field(slot().why, why);
-    slot().state = static_cast<std::uint32_t>(RelaySlotState::over);
+    slot().state = number(RelaySlotState::over);
   }
   raise(place_.board.news);
 }

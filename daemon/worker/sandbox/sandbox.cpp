@@ -126,31 +126,18 @@ constexpr std::uint64_t k_granted = k_landlock_write_file | k_landlock_remove_di
 
 // Forbids, as far as the kernel's version supports it: writing, creating, renaming, linking, and
 // removing except below `directories` (O_PATH is enough); creating devices and FIFOs; controlling
-// devices and running programs; TCP ports; signals to processes outside. Reading and open files
-// stay as they were. This cannot be undone, only narrowed. Needs no_new_privs and a process without
-// other threads. A fault leaves everything as it was. With Special::keep, FIFOs can also be created
-// below `directories`.
-Status confine_writes(std::span<const Fd> directories, Special special) {
-  TRY_ASSIGN(const LandlockRuleset rules,
-             LandlockRuleset::make(k_landlock_all_writes | k_landlock_execute));
+// devices and running programs; TCP ports (not for a relay); reading (only of what is served);
+// signals to processes outside. Open files stay as they were. This cannot be undone, only narrowed.
+// Needs no_new_privs and a process without other threads. A fault leaves everything as it was. With
+// Special::keep, FIFOs can also be created below `directories`.
+Status confine_files(Profile profile, Special special, std::span<const Fd> directories) {
+  std::uint64_t rights = k_landlock_all_writes | k_landlock_execute;
+  if (profile == Profile::serve) rights |= k_landlock_read_file | k_landlock_read_directory;
+  const TcpPorts ports = profile == Profile::relay ? TcpPorts::all : TcpPorts::none;
+  TRY_ASSIGN(const LandlockRuleset rules, LandlockRuleset::make(rights, ports));
   std::uint64_t granted = k_granted;
   if (special == Special::keep) granted |= k_landlock_make_fifo;
   for (const Fd& directory : directories) TRY(rules.allow(directory.get(), granted));
-  return rules.enter();
-}
-
-// Does the same without a directory: only open files can be written. TCP ports can be used.
-Status confine_to_network() {
-  TRY_ASSIGN(const LandlockRuleset rules,
-             LandlockRuleset::make(k_landlock_all_writes | k_landlock_execute, TcpPorts::all));
-  return rules.enter();
-}
-
-// Does the same, and nothing can be opened for reading either.
-Status confine_to_open_files() {
-  TRY_ASSIGN(const LandlockRuleset rules,
-             LandlockRuleset::make(k_landlock_all_writes | k_landlock_execute |
-                                   k_landlock_read_file | k_landlock_read_directory));
   return rules.enter();
 }
 
@@ -248,25 +235,13 @@ void filter(Sandbox& sandbox, Profile profile, Special special) {
   }
 }
 
-Status confine(Profile profile, Special special, const std::vector<Fd>& places) {
-  switch (profile) {
-    case Profile::decode:
-      return confine_writes(places, special);
-    case Profile::relay:
-      return confine_to_network();
-    case Profile::serve:
-      return confine_to_open_files();
-  }
-  return {};
-}
-
 }  // namespace
 
 Sandbox enter_sandbox(Profile profile, Special special, const std::vector<Fd>& places) {
   static_cast<void>(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));  // already set, except in tests
   Sandbox sandbox;
   limit_resources();
-  note_writes(sandbox, confine(profile, special, places));
+  note_writes(sandbox, confine_files(profile, special, places));
   filter(sandbox, profile, special);
   return sandbox;
 }

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
-
 #include "common/os/file.hpp"
 #include "common/request/destinations.hpp"
 #include "common/request/job_environment.hpp"
@@ -19,6 +17,16 @@
 #include "daemon/worker/venv/venv_interpreter.hpp"
 
 namespace nodestage {
+namespace {
+
+TreeLook look_by_rules(const std::string& path, int fd, const EntryFilter& filter, LinksOut links,
+                       const ShareRules& rules) {
+  SourceTrust trust(rules.order.cache_never);
+  return look_at_tree(path, fd, {filter, links, rules.order.threads, trust, rules.copy_stop});
+}
+
+}  // namespace
+
 // A name with an archive's suffix is that of an archive, or a fault.
 std::string dataset_name(const DatasetItem& item, const std::string& source) {
   if (!item.destination.empty()) return last_part(item.destination);
@@ -38,10 +46,7 @@ ShareKey dataset_key(const DatasetItem& item, bool is_group, const std::string& 
 
 TreeLook dataset_tree(const DatasetItem& item, const std::string& path, int fd,
                       const ShareRules& rules) {
-  const EntryFilter filter(0, {}, item.exclude);
-  SourceTrust trust(rules.order.cache_never);
-  return look_at_tree(path, fd,
-                      {filter, links_out(item), rules.order.threads, trust, rules.copy_stop});
+  return look_by_rules(path, fd, EntryFilter(0, {}, item.exclude), links_out(item), rules);
 }
 
 std::uint64_t file_mark(const DatasetItem& item, const std::string& path, int fd,
@@ -130,8 +135,7 @@ void add_interpreter(ShareKey& key, const VenvItem& item, const IdentifyOrder& o
   }
   const std::string python = python_for(item, item.environment);
   if (python.empty())
-    return key.refuse("this node has no " + (item.python.empty() ? "python3" : item.python) +
-                      " in the PATH of the submission");
+    return key.refuse("this node has no " + wanted_python(item) + " in the PATH of the submission");
   key.add_program("python", python);
 }
 
@@ -161,11 +165,8 @@ void add_environment(ShareKey& key, const VenvItem& item, int fd, const ShareRul
   key.add("source", std::string_view(item.source));
   key.add("real", std::string_view(resolved(item.source)));
   const EntryFilter filter(0, {}, Unpacking::of_venv(item.source).exclude);
-  SourceTrust trust(rules.order.cache_never);
   if (key.is_refused() || rules.way == ShareIdentity::bytes) return key.add_tree(item.source, {});
-  key.add_tree(item.source,
-               look_at_tree(item.source, fd,
-                            {filter, LinksOut::kept, rules.order.threads, trust, rules.copy_stop}));
+  key.add_tree(item.source, look_by_rules(item.source, fd, filter, LinksOut::kept, rules));
   const auto interpreter = interpreter_of_directory(item);
   if (!interpreter || key.is_refused()) return;
   key.add_program("interpreter", interpreter->program);
@@ -177,28 +178,17 @@ void add_environment(ShareKey& key, const VenvItem& item, int fd, const ShareRul
   std::vector<std::string> ignored = interpreter->unused();
   ignored.emplace_back("__pycache__");
   const EntryFilter parts(0, {}, ignored);
-  key.add_tree(library,
-               look_at_tree(library, directory->get(),
-                            {parts, LinksOut::kept, rules.order.threads, trust, rules.copy_stop}));
-}
-
-const char* kind_of(VenvSource source) {
-  switch (source) {
-    case VenvSource::archive:
-      return "archive of a venv";
-    case VenvSource::requirements:
-      return "requirements";
-    case VenvSource::directory:
-      break;
-  }
-  return "venv";
+  key.add_tree(library, look_by_rules(library, directory->get(), parts, LinksOut::kept, rules));
 }
 
 }  // namespace
 
 SourceIdentity identify_venv(const VenvItem& item, VenvSource source, int fd,
                              const ShareRules& rules) {
-  ShareKey key(rules, kind_of(source), last_part(item.destination));
+  const char* kind = source == VenvSource::archive        ? "archive of a venv"
+                     : source == VenvSource::requirements ? "requirements"
+                                                          : "venv";
+  ShareKey key(rules, kind, last_part(item.destination));
   key.add("build", static_cast<unsigned>(rules.order.venv.build));
   switch (source) {
     case VenvSource::archive:

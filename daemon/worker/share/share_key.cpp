@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <span>
@@ -179,14 +178,12 @@ void ShareKey::add_tree(const std::string& path, const TreeLook& tree) {
 std::optional<FileLook> ShareKey::examine(const std::string& path, int fd) {
   if (is_refused()) return std::nullopt;
   const auto look = look_at(fd);
-  const std::string why = look ? objection(path, fd, *look) : look.error().text();
+  const std::string why = !look                 ? look.error().text()
+                          : S_ISREG(look->mode) ? trust_->objection(path, fd)
+                                                : k_no_file;
   if (why.empty()) return *look;
   refuse(why);
   return std::nullopt;
-}
-
-std::string ShareKey::objection(const std::string& path, int fd, const FileLook& look) {
-  return S_ISREG(look.mode) ? trust_->objection(path, fd) : k_no_file;
 }
 
 // Users can set an mtime, also to the future; that sets the ctime.

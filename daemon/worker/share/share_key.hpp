@@ -98,7 +98,6 @@ class ShareKey {
   [[nodiscard]] static std::string digits_of(const Digest& digest);
   static void add_look(const Digest& digest, const FileLook& look);
   std::optional<FileLook> examine(const std::string& path, int fd);
-  [[nodiscard]] std::string objection(const std::string& path, int fd, const FileLook& look);
   void note_age(const std::string& what, std::int64_t ctime);
   void note_change(const std::string& what, std::int64_t changed);
   [[nodiscard]] std::int64_t least_age() const;  // nanoseconds

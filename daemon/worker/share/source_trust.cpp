@@ -7,7 +7,6 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <array>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -74,10 +73,9 @@ std::uint64_t number_of_mounted(std::string_view mountinfo, std::string_view mou
   const auto found = find_mount(mountinfo, mount);
   if (!found) return 0;
   const std::string text = std::string(found->type) + " " + std::string(found->device);
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  const auto digest = digest_of(text);
   std::uint64_t number = 0;
-  if (::EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_sha256(), nullptr) == 1)
-    std::memcpy(&number, digest.data(), sizeof number);
+  if (digest) std::memcpy(&number, digest->data(), sizeof number);
   return number;
 }
 

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <climits>
 #include <ctime>
-#include <utility>
 
 #include "common/text/human.hpp"
 
@@ -39,16 +38,7 @@ Result<Board> Board::map(int fd) {
   return Board(static_cast<RelayBoard*>(memory));
 }
 
-Board::Board(Board&& other) noexcept : board_(std::exchange(other.board_, nullptr)) {}
-
-Board& Board::operator=(Board&& other) noexcept {
-  std::swap(board_, other.board_);
-  return *this;
-}
-
-Board::~Board() {
-  if (board_ != nullptr) ::munmap(board_, k_relay_board_bytes);
-}
+void Board::Unmap::operator()(RelayBoard* board) const { ::munmap(board, k_relay_board_bytes); }
 
 std::uint32_t news_of(std::uint64_t from, std::uint64_t to) {
   if (to <= from) return k_any_news;
@@ -76,6 +66,15 @@ void await_raise(std::atomic<std::uint32_t>& word, std::uint32_t seen,
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
   const timespec time{seconds.count(), std::chrono::nanoseconds(until - seconds).count()};
   futex(word, FUTEX_WAIT_BITSET, seen, &time, bits);
+}
+
+void clear(RelaySlot& slot) {
+  for (auto* field : {&slot.low, &slot.watermark, &slot.position, &slot.from_storage,
+                      &slot.from_nodes, &slot.granted, &slot.written})
+    *field = 0;
+  for (auto* field : {&slot.kind, &slot.is_ended, &slot.is_whole, &slot.has_left}) *field = 0;
+  slot.identity = RelayIdentity{};
+  slot.path[0] = slot.upstream[0] = slot.why[0] = slot.left[0] = '\0';
 }
 
 RelayIdentity identity_of(const struct stat& info) {

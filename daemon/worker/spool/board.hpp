@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 
 #include "common/result.hpp"
 #include "common/wire/relay_board.hpp"
@@ -17,16 +18,15 @@ class Board {
  public:
   // Maps `fd`, k_worker_board_fd, which is borrowed. Refuses a file of another size.
   static Result<Board> map(int fd);
-  Board(Board&& other) noexcept;
-  Board& operator=(Board&& other) noexcept;
-  ~Board();
-
   RelayBoard& operator*() const { return *board_; }
-  RelayBoard* operator->() const { return board_; }
+  RelayBoard* operator->() const { return board_.get(); }
 
  private:
+  struct Unmap {
+    void operator()(RelayBoard* board) const;
+  };
   explicit Board(RelayBoard* board) : board_(board) {}
-  RelayBoard* board_;
+  std::unique_ptr<RelayBoard, Unmap> board_;
 };
 
 // A thread that waits for news looks by itself after so long.
@@ -47,13 +47,18 @@ void raise(std::atomic<std::uint32_t>& word, std::uint32_t bits = k_any_news);
 void await_raise(std::atomic<std::uint32_t>& word, std::uint32_t seen,
                  std::chrono::milliseconds limit, std::uint32_t bits = k_any_news);
 
-inline std::uint32_t number(RelaySlotState state) { return static_cast<std::uint32_t>(state); }
-inline std::uint32_t number(RelayReader reader) { return static_cast<std::uint32_t>(reader); }
-inline std::uint32_t number(RelayStream stream) { return static_cast<std::uint32_t>(stream); }
+// What a word of a slot has for a RelaySlotState, a RelayReader, and the like.
+template <typename Enum>
+std::uint32_t number(Enum value) {
+  return static_cast<std::uint32_t>(value);
+}
 // Changes such a word to `to` if it is `from`; returns whether it was.
 inline bool exchange(std::atomic<std::uint32_t>& word, std::uint32_t from, std::uint32_t to) {
   return word.compare_exchange_strong(from, to);
 }
+
+// Empties a slot that only the caller uses, except for its state and its reader.
+void clear(RelaySlot& slot);
 
 // Returns the identity of an open source, which all workers of all nodes compute alike.
 RelayIdentity identity_of(const struct stat& info);

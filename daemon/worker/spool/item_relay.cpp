@@ -21,18 +21,23 @@ constexpr std::size_t k_most_part = std::size_t{1} << 20;
 constexpr std::uint64_t k_tail = 512ULL << 10;
 constexpr std::uint64_t k_jump = 64ULL << 20;  // more than is read ahead
 
-bool is(const std::atomic<std::uint32_t>& word, RelaySlotState state) {
-  return word == static_cast<std::uint32_t>(state);
-}
-bool is(const std::atomic<std::uint32_t>& word, RelayReader reader) {
-  return word == static_cast<std::uint32_t>(reader);
-}
-
 // Returns false at the end of the file or on an error (errno).
 bool read_all_at(int fd, std::uint64_t offset, std::span<std::byte> into) {
   const auto count = pread_all(fd, into, offset);
   errno = count ? EIO : count.error().code;
   return count && *count == into.size();
+}
+
+// Why no more will come, or may be written, of `size` bytes; "": it will, or may.
+std::string why_ended(const RelayContext& place, std::uint64_t size = UINT64_MAX) {
+  const RelaySlot& slot = *place.slot;
+  const RelayBoard& board = *place.board;
+  if (slot.reader == number(RelayReader::dropped))
+    return board_text(slot.why, sizeof slot.why, k_relay_lagged);
+  if (slot.state == number(RelaySlotState::over) && slot.watermark < size)
+    return board_text(slot.why, sizeof slot.why, "the relay has ended");
+  if (board.is_off != 0) return board_text(board.why, sizeof board.why, "it is turned off");
+  return {};
 }
 
 }  // namespace
@@ -86,7 +91,8 @@ Result<bool> RelayedSource::fetch(std::uint64_t offset, std::span<std::byte> int
   for (;;) {
     if (is_closed_) return stopped();
     const std::uint32_t seen = place_.board->news;
-    const std::string end = ended();  // first: what is there at the end counts
+    const std::string end =
+        why_ended(place_, place_.size);  // first: what is there at the end counts
     if (take(offset, into)) return true;
     {
       const std::lock_guard lock(mutex_);
@@ -115,7 +121,7 @@ bool RelayedSource::take(std::uint64_t offset, std::span<std::byte> into) {
 
 bool RelayedSource::is_there(std::uint64_t offset, std::size_t bytes) const {
   const RelaySlot& slot = *place_.slot;
-  return !is(slot.reader, RelayReader::dropped) && offset + bytes <= slot.watermark &&
+  return slot.reader != number(RelayReader::dropped) && offset + bytes <= slot.watermark &&
          offset >= slot.low;
 }
 
@@ -132,18 +138,6 @@ bool RelayedSource::read_ring(std::uint64_t offset, std::span<std::byte> into) {
   const std::lock_guard lock(mutex_);
   give_up(std::string("the spool cannot be read: ") + std::strerror(code));
   return false;
-}
-
-// Why no more will come; "": it will.
-std::string RelayedSource::ended() const {
-  const RelaySlot& slot = *place_.slot;
-  const RelayBoard& board = *place_.board;
-  const bool is_over = is(slot.state, RelaySlotState::over) && slot.watermark < place_.size;
-  if (is(slot.reader, RelayReader::dropped))
-    return board_text(slot.why, sizeof slot.why, k_relay_lagged);
-  if (is_over) return board_text(slot.why, sizeof slot.why, "the relay has ended");
-  if (board.is_off != 0) return board_text(board.why, sizeof board.why, "it is turned off");
-  return {};
 }
 
 // For what is not in the ring. Under mutex_.
@@ -200,17 +194,21 @@ void RelayedSource::publish() {
   raise(place_.board->moves);
 }
 
+void RelayedBytes::count(const RelaySlot& slot, Meter& meter) {
+  const std::uint64_t storage = std::max<std::uint64_t>(slot.from_storage, from_storage_);
+  const std::uint64_t nodes = std::max<std::uint64_t>(slot.from_nodes, from_nodes);
+  meter.from_storage += storage - from_storage_;
+  meter.from_nodes += nodes - from_nodes;
+  if (nodes > from_nodes) node = board_text(slot.upstream, sizeof slot.upstream, node.c_str());
+  from_storage_ = storage;
+  from_nodes = nodes;
+}
+
 // Under mutex_.
 void RelayedSource::count() {
   if (is_closed_) return;
   const RelaySlot& slot = *place_.slot;
-  const std::uint64_t storage = std::max<std::uint64_t>(slot.from_storage, from_storage_);
-  const std::uint64_t nodes = std::max<std::uint64_t>(slot.from_nodes, from_nodes_);
-  meter_.from_storage += storage - from_storage_;
-  meter_.from_nodes += nodes - from_nodes_;
-  if (nodes > from_nodes_) node_ = board_text(slot.upstream, sizeof slot.upstream, node_.c_str());
-  from_storage_ = storage;
-  from_nodes_ = nodes;
+  bytes_.count(slot, meter_);
   if (slot.has_left != 0 && left_.empty()) left_ = board_text(slot.left, sizeof slot.left, "");
 }
 
@@ -221,22 +219,10 @@ RelayedSource::Outcome RelayedSource::close() {
     is_closed_ = true;
     raise(place_.board->news);  // wakes the threads that wait here
     idle_.wait(lock, [this] { return turns_.empty(); });
-    place_.slot->reader = static_cast<std::uint32_t>(RelayReader::closed);
+    place_.slot->reader = number(RelayReader::closed);
     raise(place_.board->moves);
   }
-  return {from_nodes_, node_, why_.empty() ? left_ : why_};
-}
-
-// Why no more will come, or may be written; "": it will, or may.
-std::string RelayedTree::ended() const {
-  const RelaySlot& slot = *place_.slot;
-  const RelayBoard& board = *place_.board;
-  if (slot.reader == number(RelayReader::dropped))
-    return board_text(slot.why, sizeof slot.why, k_relay_lagged);
-  if (slot.state == number(RelaySlotState::over))
-    return board_text(slot.why, sizeof slot.why, "the relay has ended");
-  if (board.is_off != 0) return board_text(board.why, sizeof board.why, "it is turned off");
-  return {};
+  return {bytes_.from_nodes, bytes_.node, why_.empty() ? left_ : why_};
 }
 
 bool RelayedTree::is_silent(SilenceWatch& watch) {
@@ -252,7 +238,7 @@ Result<RelayedTree::Part> RelayedTree::await_part() {
     const std::uint32_t state = place_.slot->state;
     if (state == number(RelaySlotState::serving)) return Part::reads;
     if (state == number(RelaySlotState::writing)) return Part::writes;
-    why_ = ended();
+    why_ = why_ended(place_);
     if (!why_.empty()) return Part::alone;
     TRY(meter_.check());
     await_raise(place_.board->news, seen, k_news_step);
@@ -267,7 +253,7 @@ bool RelayedTree::write(std::span<const std::byte> data) {
   while (!data.empty()) {
     const std::uint32_t seen = place_.board->news;
     const std::uint64_t granted = place_.slot->granted;
-    if (!ended().empty() || !meter_.check()) return false;
+    if (!why_ended(place_).empty() || !meter_.check()) return false;
     if (granted > position_) {
       if (!put(data, granted)) return false;
       continue;
@@ -311,10 +297,10 @@ Result<std::size_t> RelayedTree::read(std::span<std::byte> into) {
   for (;;) {
     const RelaySlot& slot = *place_.slot;
     const std::uint32_t seen = place_.board->news;
-    const std::string why = ended();  // first: what is there at the end counts
+    const std::string why = why_ended(place_);  // first: what is there at the end counts
     const bool is_whole = slot.is_whole == number(RelayStream::ended);
     const std::uint64_t end = slot.watermark;
-    count();
+    bytes_.count(slot, meter_);
     if (end > position_)
       return take(into.first(std::min<std::uint64_t>(into.size(), end - position_)));
     if (is_whole) return std::size_t{0};
@@ -327,7 +313,7 @@ Result<std::size_t> RelayedTree::read(std::span<std::byte> into) {
 
 // What was overwritten meanwhile does not count.
 Result<std::size_t> RelayedTree::take(std::span<std::byte> into) {
-  if (place_.slot->reader == number(RelayReader::dropped)) return broken(ended());
+  if (place_.slot->reader == number(RelayReader::dropped)) return broken(why_ended(place_));
   const std::uint64_t to_end = place_.ring - position_ % place_.ring;
   const auto part = into.first(std::min<std::uint64_t>(into.size(), to_end));
   const auto count =
@@ -343,24 +329,16 @@ Result<std::size_t> RelayedTree::take(std::span<std::byte> into) {
   return part.size();
 }
 
-void RelayedTree::count() {
-  const RelaySlot& slot = *place_.slot;
-  const std::uint64_t nodes = std::max<std::uint64_t>(slot.from_nodes, from_nodes_);
-  meter_.from_nodes += nodes - from_nodes_;
-  if (nodes > from_nodes_) node_ = board_text(slot.upstream, sizeof slot.upstream, node_.c_str());
-  from_nodes_ = nodes;
-}
-
 RelayedSource::Outcome RelayedTree::close() {
   if (!is_closed_) {
     is_closed_ = true;
     RelaySlot& slot = *place_.slot;
-    count();
+    bytes_.count(slot, meter_);
     if (slot.has_left != 0 && why_.empty()) why_ = board_text(slot.left, sizeof slot.left, "");
     slot.reader = number(RelayReader::closed);
     raise(place_.board->moves);
   }
-  return {from_nodes_, node_, why_};
+  return {bytes_.from_nodes, bytes_.node, why_};
 }
 
 bool ItemRelay::may_ask(int fd, const struct stat& info, std::uint64_t whole) {
@@ -374,7 +352,7 @@ std::unique_ptr<RelayedSource> ItemRelay::begin(const std::string& path, int fd,
                                                 std::uint64_t whole) {
   if (!may_ask(fd, info, whole)) return nullptr;
   std::string why;
-  if (const auto place = sources_->claim(path, info, meter_, why))
+  if (const auto place = sources_->claim({path, identity_of(info), RelayKind::file}, meter_, why))
     return std::make_unique<RelayedSource>(*place, *sources_, meter_, offset);
   add({0, "", why});
   return nullptr;
@@ -385,7 +363,8 @@ std::unique_ptr<RelayedTree> ItemRelay::begin_directory(const std::string& path,
                                                         std::uint64_t wanted) {
   if (!may_ask(fd, info)) return nullptr;
   std::string why;
-  if (const auto place = sources_->claim_directory(path, info, wanted, meter_, why))
+  const auto identity = directory_identity_of(info, wanted);
+  if (const auto place = sources_->claim({path, identity, RelayKind::directory}, meter_, why))
     return std::make_unique<RelayedTree>(*place, *sources_, meter_);
   add({0, "", why});
   return nullptr;

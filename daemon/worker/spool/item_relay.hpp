@@ -18,6 +18,19 @@
 
 namespace nodestage {
 
+// What the relay worker got of a source so far, as its slot had it last.
+class RelayedBytes {
+ public:
+  // Adds what is new in the slot to the meter.
+  void count(const RelaySlot& slot, Meter& meter);
+
+  std::uint64_t from_nodes = 0;
+  std::string node;  // from which they came; "": it is not known
+
+ private:
+  std::uint64_t from_storage_ = 0;
+};
+
 // RelayedSource: one source that the relay worker provides in a slot of the board: which bytes of
 // it are read from the spool, which are waited for, and which are read from the original.
 
@@ -64,7 +77,6 @@ class RelayedSource {
   [[nodiscard]] bool is_there(std::uint64_t offset, std::size_t bytes) const;
   bool read_ring(std::uint64_t offset, std::span<std::byte> into);
   Choice choose(std::uint64_t offset, std::size_t bytes, const std::string& ended);
-  [[nodiscard]] std::string ended() const;
   [[nodiscard]] bool is_near(std::uint64_t end) const;
   void give_up(const std::string& why);
   void publish();
@@ -86,9 +98,7 @@ class RelayedSource {
   std::string lost_;  // why nothing is waited for any more; "": it is
   std::string why_;   // of what was read from the original and should not have been
   std::string left_;  // why the relay read from the original, and not from the node before
-  std::string node_;
-  std::uint64_t from_storage_ = 0;  // as the slot had it
-  std::uint64_t from_nodes_ = 0;
+  RelayedBytes bytes_;
 };
 
 // RelayedTree: a directory in a slot of the board (common/wire/relay_board.hpp): the stream of what
@@ -131,19 +141,16 @@ class RelayedTree {
   RelayedSource::Outcome close();
 
  private:
-  [[nodiscard]] std::string ended() const;
   Error broken(const std::string& why);
   bool is_silent(SilenceWatch& watch);
   Result<std::size_t> take(std::span<std::byte> into);
   bool put(std::span<const std::byte>& data, std::uint64_t granted);
-  void count();
 
   const RelayContext place_;
   RelayedSources& sources_;
   Meter& meter_;
   std::uint64_t position_ = 0;
-  std::uint64_t from_nodes_ = 0;  // as the slot had it
-  std::string node_;
+  RelayedBytes bytes_;
   std::string why_;
   bool has_broken_ = false;
   bool is_refused_ = false;

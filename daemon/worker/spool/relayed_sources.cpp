@@ -36,8 +36,7 @@ bool has_all(const RelaySlot& slot) {
 }
 
 bool holds(const RelaySlot& slot, const std::string& path, const RelayIdentity& identity) {
-  return slot.kind == static_cast<std::uint32_t>(RelayKind::file) && has_all(slot) &&
-         slot.identity == identity &&
+  return slot.kind == number(RelayKind::file) && has_all(slot) && slot.identity == identity &&
          path.compare(0, std::string::npos, slot.path, ::strnlen(slot.path, sizeof slot.path)) == 0;
 }
 
@@ -151,7 +150,7 @@ bool RelayedSources::turn_off(const std::string& why, const std::atomic<bool>& s
   if (!board_ || lanes_ == 0) return false;
   RelayBoard& board = **board_;
   if (board.is_off == 0) {
-    board.why[why.copy(board.why, sizeof board.why - 1)] = '\0';
+    set_field(board.why, why);
     board.is_off = 1;
   }
   for (auto* word : {&board.asks, &board.moves, &board.news}) raise(*word);
@@ -175,18 +174,6 @@ std::string RelayedSources::reason() {
   const RelayBoard& board = **board_;
   if (board.is_off != 0) return board_text(board.why, sizeof board.why, "it is turned off");
   return is_lost() ? k_relay_is_silent : "";
-}
-
-std::optional<RelayContext> RelayedSources::claim(const std::string& path, const struct stat& info,
-                                                  const Meter& meter, std::string& why) {
-  return claim({path, identity_of(info), RelayKind::file}, meter, why);
-}
-
-std::optional<RelayContext> RelayedSources::claim_directory(const std::string& path,
-                                                            const struct stat& info,
-                                                            std::uint64_t wanted,
-                                                            const Meter& meter, std::string& why) {
-  return claim({path, directory_identity_of(info, wanted), RelayKind::directory}, meter, why);
 }
 
 std::optional<RelayContext> RelayedSources::claim(const Wanted& wanted, const Meter& meter,
@@ -226,7 +213,7 @@ std::optional<std::size_t> RelayedSources::take_slot(const Wanted& wanted) {
   const std::lock_guard lock(mutex_);
   RelayBoard& board = **board_;
   for (std::size_t i = 0; i < lanes_ && wanted.kind == RelayKind::file; ++i) {
-    if (join(board.slots[i], wanted.path, wanted.identity)) return i;
+    if (join(board.slots[i], wanted)) return i;
   }
   for (std::size_t i = 0; i < lanes_; ++i) {
     if (ask(board.slots[i], wanted)) return i;
@@ -236,11 +223,11 @@ std::optional<std::size_t> RelayedSources::take_slot(const Wanted& wanted) {
 
 // Joins a slot that serves another node already. Looks again afterwards, since the relay worker
 // could have reused it before.
-bool RelayedSources::join(RelaySlot& slot, const std::string& path, const RelayIdentity& identity) {
-  if (!holds(slot, path, identity)) return false;
+bool RelayedSources::join(RelaySlot& slot, const Wanted& wanted) {
+  if (!holds(slot, wanted.path, wanted.identity)) return false;
   if (!exchange(slot.reader, number(RelayReader::none), number(RelayReader::reading))) return false;
   slot.position = 0;
-  if (holds(slot, path, identity)) return true;
+  if (holds(slot, wanted.path, wanted.identity)) return true;
   slot.reader = number(RelayReader::closed);
   return false;
 }
@@ -248,15 +235,10 @@ bool RelayedSources::join(RelaySlot& slot, const std::string& path, const RelayI
 bool RelayedSources::ask(RelaySlot& slot, const Wanted& wanted) {
   if (!exchange(slot.state, number(RelaySlotState::unused), number(RelaySlotState::filling)))
     return false;
+  clear(slot);
   slot.identity = wanted.identity;
-  for (auto* word : {&slot.low, &slot.watermark, &slot.position, &slot.from_storage,
-                     &slot.from_nodes, &slot.granted, &slot.written})
-    *word = 0;
-  slot.is_ended = slot.is_whole = 0;
-  slot.kind = static_cast<std::uint32_t>(wanted.kind);
-  slot.path[wanted.path.copy(slot.path, sizeof slot.path - 1)] = '\0';
-  slot.upstream[0] = '\0';
-  slot.why[0] = '\0';
+  slot.kind = number(wanted.kind);
+  set_field(slot.path, wanted.path);
   slot.reader = number(RelayReader::reading);
   slot.state = number(RelaySlotState::asked);
   raise((*board_)->asks);

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -91,13 +90,12 @@ class RelayedSources {
 
   // Returns a slot for a source that qualifies, for which it waits within the limits of the order.
   // Returns nothing if the original must be read, and sets `why`; or if the worker stops.
-  std::optional<RelayContext> claim(const std::string& path, const struct stat& info,
-                                    const Meter& meter, std::string& why);
-
-  // The same for a directory; `wanted` as in relay_board.hpp.
-  std::optional<RelayContext> claim_directory(const std::string& path, const struct stat& info,
-                                              std::uint64_t wanted, const Meter& meter,
-                                              std::string& why);
+  struct Wanted {
+    const std::string& path;
+    RelayIdentity identity;
+    RelayKind kind;
+  };
+  std::optional<RelayContext> claim(const Wanted& wanted, const Meter& meter, std::string& why);
 
   // Shows the relay worker that this process lives. Call it several times a second.
   void beat() {
@@ -115,12 +113,6 @@ class RelayedSources {
   void end();
 
  private:
-  struct Wanted {
-    const std::string& path;
-    RelayIdentity identity;
-    RelayKind kind;
-  };
-  std::optional<RelayContext> claim(const Wanted& wanted, const Meter& meter, std::string& why);
   [[nodiscard]] bool may_be_relayed(const struct stat& info, std::uint64_t whole) const;
   [[nodiscard]] std::uint64_t most_lanes() const;
   [[nodiscard]] std::uint64_t lanes_for_parts() const;
@@ -128,7 +120,7 @@ class RelayedSources {
   [[nodiscard]] std::string reason();
   [[nodiscard]] bool is_lost() const;
   std::optional<std::size_t> take_slot(const Wanted& wanted);
-  bool join(RelaySlot& slot, const std::string& path, const RelayIdentity& identity);
+  bool join(RelaySlot& slot, const Wanted& wanted);
   bool ask(RelaySlot& slot, const Wanted& wanted);
   [[nodiscard]] RelayContext place(std::size_t index, std::uint64_t size) const;
 

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <iterator>
 #include <optional>
 #include <thread>
@@ -17,6 +16,7 @@
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
+#include "daemon/worker/basis/task_crew.hpp"
 #include "daemon/worker/share/identify.hpp"
 #include "daemon/worker/stage/stage_report.hpp"
 #include "daemon/worker/stage/staged_item.hpp"
@@ -96,34 +96,16 @@ class Stage {
         memory_allowance_({k_worker_status_fd, -1, k_worker_memory_fd, 0, order.node,
                            share_of_memory(order.memory)},
                           stop_),
-        context_{order,
-                 workspace,
-                 request.umask,
-                 rate_,
-                 stop_,
-                 allowance_,
-                 relays,
-                 at_once_,
-                 limits_of_each(order, at_once_),
-                 order.directory,
-                 k_worker_directory_fd,
-                 nullptr},
-        memory_context_{order,
-                        memory == nullptr ? workspace : *memory,
-                        request.umask,
-                        rate_,
-                        stop_,
-                        memory_allowance_,
-                        relays,
-                        at_once_,
-                        limits_of_each(order, at_once_),
-                        order.memory.directory,
-                        k_worker_memory_fd,
-                        &workspace},
+        context_(context_of(request, workspace, allowance_, relays)),
+        memory_context_(context_of(request, memory == nullptr ? workspace : *memory,
+                                   memory_allowance_, relays)),
         workspace_(workspace),
         memory_(memory),
         keeps_names_(has_names_of_matches(request)),
         has_datasets_(!request.datasets.empty()) {
+    memory_context_.directory = order.memory.directory;
+    memory_context_.dir_fd = k_worker_memory_fd;
+    memory_context_.links = &workspace;
     std::size_t images = 0;
     for (const auto& item : request.datasets)
       items_.push_back(make_dataset(item, items_.size(),
@@ -157,6 +139,21 @@ class Stage {
 
  private:
   enum class Round { weigh, run };
+
+  StageContext context_of(const StageRequest& request, Workspace& workspace, Allowance& allowance,
+                          RelayedSources* relays) {
+    return {order_,
+            workspace,
+            request.umask,
+            rate_,
+            stop_,
+            allowance,
+            relays,
+            at_once_,
+            limits_of_each(order_, at_once_),
+            order_.directory,
+            k_worker_directory_fd};
+  }
 
   // Delays the start, so that not all nodes start to read at the same moment.
   void delay(WorkerPhase phase) {
@@ -220,16 +217,6 @@ class Stage {
       report_.fail(cause_, items_);
     }
     return !stop_;
-  }
-
-  // A thread's boundary for exceptions of libraries.
-  template <typename Action>
-  static Status guarded(Action action) {
-    try {
-      return action();
-    } catch (const std::exception& error) {
-      return thrown(error);
-    }
   }
 
   void work(Round round) {

@@ -96,128 +96,120 @@ constexpr std::size_t k_max_padding = 200;
 // StagedVenv: a --stage-venv= option: its source, and the environment that is made of it.
 class StagedVenv final : public StagedItem {
  public:
-  StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
-             Builder* builder);
+  StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context, Builder* builder)
+      : StagedItem(item.source, item.optional ? Patience::optional : Patience::needed,
+                   item.shared ? ItemSharing::Asked::yes : ItemSharing::Asked::no, index, context),
+        item_(item),
+        builder_(builder) {}
 
-  Status plan() override;
-  Status weigh() override;
+  Status plan() override {
+    if (!context_.order.refuse_venv.empty()) return Error{EPERM, context_.order.refuse_venv};
+    if (!sharing_.is_link()) {
+      sources_ = {item_.source};
+      TRY(measure());
+      expect_interpreter();
+    }
+    TRY(context_.workspace.claim(item_.destination, item_.source));
+    progress_.set_destination(item_.destination);
+    return {};
+  }
+
+  Status weigh() override {
+    if (sharing_.is_link()) return {};
+    if (!sharing_.is_asked() && context_.workspace.is_placed(item_.destination)) return {};
+    TRY_ASSIGN(Piece piece, Piece::open(item_.source, Unpacking::of_venv(item_.source), meter_,
+                                        context_.limits));
+    TRY_ASSIGN(need_, piece.need());
+    keep_open(std::move(piece));
+    return {};
+  }
+
   [[nodiscard]] std::string name() const override { return "the environment"; }
 
  private:
-  Status stage() override;
-  void expect_interpreter();
+  // What an earlier worker placed may have been made for a path in the cache, where it is not.
+  Status stage() override {
+    if (!sharing_.is_asked()) {
+      TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
+      if (is_placed) return {};
+    }
+    TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
+    if (sharing_.is_lead()) pad_built(item_fd.get());
+    TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking::of_venv(item_.source)));
+    TRY(build(piece, item_fd.get()));
+    return place(item_fd.get(), built_.c_str(), item_.destination);
+  }
+
+  // It is read after the environment.
+  void expect_interpreter() {
+    if (context_.relays == nullptr || !may_relay(true)) return;
+    const auto found = interpreter_of_directory(item_);
+    if (!found) return;
+    if (const auto info = examine_source(found->prefix))
+      static_cast<void>(context_.relays->expect(found->prefix, *info));
+  }
+
   [[nodiscard]] const char* noun() const override { return "venv"; }
   [[nodiscard]] std::uint32_t kind_flag() const override { return k_item_venv; }
   [[nodiscard]] std::string short_name() const override { return "VENV"; }
   [[nodiscard]] std::string variable_name() const override { return "NODESTAGE_VENV"; }
-  Status build(Piece& piece, int item_fd);
-  [[nodiscard]] Status take_writes(int item_fd) const;
-  [[nodiscard]] SourceIdentity identify(const Piece& piece) const;
+  // The log of a build lies beside the environment, also when that failed.
+  Status build(Piece& piece, int item_fd) {
+    progress_.set_kind(kind_of_venv(piece));
+    // Of a directory, it is enough to look at it again, as in Dataset::look_again().
+    const std::optional<SourceIdentity> before =
+        sharing_.is_lead() && !piece.is_directory() ? std::optional(identify(piece)) : std::nullopt;
+    const bool is_relayed = piece.is_directory() && may_relay(true);
+    const VenvContext context{item_,
+                              context_.order,
+                              meter_,
+                              *builder_,
+                              context_.stop,
+                              [this](const std::string& text) { progress_.set_note(text); },
+                              [&] {
+                                if (!sharing_.is_lead())
+                                  return context_.order.directory + "/" + item_.destination;
+                                const SourceIdentity after = identify(piece);
+                                return sharing_.judge(before ? *before : after, after,
+                                                      destination_path());
+                              },
+                              is_relayed ? &relay_ : nullptr};
+    MadeVenv made = make_venv(piece, {item_fd, built_, context_.umask, space_}, context);
+    progress_.set_note("");
+    const auto logs = open_directory_at(item_fd, k_venv_log_directory);
+    if (logs && made.has_log) {
+      static_cast<void>(
+          !context_.workspace.place(logs->get(), k_venv_log_name, item_.destination + ".log"));
+    }
+    progress_.add_note(made.note);
+    TRY(std::move(made.status));
+    return sharing_.is_asked() ? take_writes(item_fd) : Status();
+  }
 
-  void pad_built(int item_fd);
+  [[nodiscard]] Status take_writes(int item_fd) const {
+    const auto top = open_directory_at(item_fd, built_);
+    const Status taken = top ? take_write_bits(top->get()) : top.error();
+    return taken ? Status() : Status(with_prefix(taken.error(), source() + ": "));
+  }
+
+  [[nodiscard]] SourceIdentity identify(const Piece& piece) const {
+    const auto kind = piece.is_directory()         ? VenvSource::directory
+                      : piece.archive() != nullptr ? VenvSource::archive
+                                                   : VenvSource::requirements;
+    return identify_venv(item_, kind, piece.source_fd(), share_rules());
+  }
+
+  // The path in a binary file cannot be replaced by a longer one.
+  void pad_built(int item_fd) {
+    const std::size_t length = path_of(item_fd).size() + 1 + built_.size();
+    const std::size_t wanted = std::min(sharing_.path().size(), length + k_max_padding);
+    if (wanted > length) built_.append(wanted - length, '_');
+  }
 
   const VenvItem& item_;
   Builder* const builder_;
   std::string built_ = "one";  // its name in the item's directory, until it is placed
 };
-
-StagedVenv::StagedVenv(const VenvItem& item, std::size_t index, const StageContext& context,
-                       Builder* builder)
-    : StagedItem(item.source, item.optional ? Patience::optional : Patience::needed,
-                 item.shared ? ItemSharing::Asked::yes : ItemSharing::Asked::no, index, context),
-      item_(item),
-      builder_(builder) {}
-
-Status StagedVenv::plan() {
-  if (!context_.order.refuse_venv.empty()) return Error{EPERM, context_.order.refuse_venv};
-  if (!sharing_.is_link()) {
-    sources_ = {item_.source};
-    TRY(measure());
-    expect_interpreter();
-  }
-  TRY(context_.workspace.claim(item_.destination, item_.source));
-  progress_.set_destination(item_.destination);
-  return {};
-}
-
-// It is read after the environment.
-void StagedVenv::expect_interpreter() {
-  if (context_.relays == nullptr || !may_relay(true)) return;
-  const auto found = interpreter_of_directory(item_);
-  if (!found) return;
-  if (const auto info = examine_source(found->prefix))
-    static_cast<void>(context_.relays->expect(found->prefix, *info));
-}
-
-Status StagedVenv::weigh() {
-  if (sharing_.is_link()) return {};
-  if (!sharing_.is_asked() && context_.workspace.is_placed(item_.destination)) return {};
-  TRY_ASSIGN(Piece piece,
-             Piece::open(item_.source, Unpacking::of_venv(item_.source), meter_, context_.limits));
-  TRY_ASSIGN(need_, piece.need());
-  keep_open(std::move(piece));
-  return {};
-}
-
-// What an earlier worker placed may have been made for a path in the cache, where it is not.
-Status StagedVenv::stage() {
-  if (!sharing_.is_asked()) {
-    TRY_ASSIGN(const bool is_placed, keep_placed(item_.destination));
-    if (is_placed) return {};
-  }
-  TRY_ASSIGN(const Fd item_fd, context_.workspace.make_item(index_));
-  if (sharing_.is_lead()) pad_built(item_fd.get());
-  TRY_ASSIGN(Piece piece, open_piece(item_.source, Unpacking::of_venv(item_.source)));
-  TRY(build(piece, item_fd.get()));
-  return place(item_fd.get(), built_.c_str(), item_.destination);
-}
-
-// The path in a binary file cannot be replaced by a longer one.
-void StagedVenv::pad_built(int item_fd) {
-  const std::size_t length = path_of(item_fd).size() + 1 + built_.size();
-  const std::size_t wanted = std::min(sharing_.path().size(), length + k_max_padding);
-  if (wanted > length) built_.append(wanted - length, '_');
-}
-
-// The log of a build lies beside the environment, also when that failed.
-Status StagedVenv::build(Piece& piece, int item_fd) {
-  progress_.set_kind(Venv::kind(piece));
-  // Of a directory, it is enough to look at it again, as in Dataset::look_again().
-  const std::optional<SourceIdentity> before =
-      sharing_.is_lead() && !piece.is_directory() ? std::optional(identify(piece)) : std::nullopt;
-  Venv venv(
-      item_, context_.order, meter_, *builder_, context_.stop,
-      [this](const std::string& text) { progress_.set_note(text); },
-      [&] {
-        if (!sharing_.is_lead()) return context_.order.directory + "/" + item_.destination;
-        const SourceIdentity after = identify(piece);
-        return sharing_.judge(before ? *before : after, after, destination_path());
-      });
-  if (piece.is_directory() && may_relay(true)) venv.relay_by(relay_);
-  Status made = venv.make(piece, {item_fd, built_, context_.umask, space_});
-  progress_.set_note("");
-  const auto logs = open_directory_at(item_fd, Venv::k_log_directory);
-  if (logs && venv.has_log()) {
-    static_cast<void>(
-        !context_.workspace.place(logs->get(), Venv::k_log_name, item_.destination + ".log"));
-  }
-  progress_.add_note(venv.note());
-  TRY(std::move(made));
-  return sharing_.is_asked() ? take_writes(item_fd) : Status();
-}
-
-Status StagedVenv::take_writes(int item_fd) const {
-  const auto top = open_directory_at(item_fd, built_);
-  const Status taken = top ? take_write_bits(top->get()) : top.error();
-  return taken ? Status() : Status(with_prefix(taken.error(), source() + ": "));
-}
-
-SourceIdentity StagedVenv::identify(const Piece& piece) const {
-  const auto kind = piece.is_directory()         ? VenvSource::directory
-                    : piece.archive() != nullptr ? VenvSource::archive
-                                                 : VenvSource::requirements;
-  return identify_venv(item_, kind, piece.source_fd(), share_rules());
-}
 
 }  // namespace
 

@@ -105,15 +105,15 @@ class ItemSharing {
   std::string judge(const SourceIdentity& before, const SourceIdentity& after,
                     const std::string& path);
   // The item is a link to path().
-  void set_linked();
+  void set_linked() { is_linked_ = true; }
 
   // The job uses the item at path().
-  [[nodiscard]] bool is_linked() const;
+  [[nodiscard]] bool is_linked() const { return is_linked_; }
   // Another process has staged it there for this job; decided() says how much.
-  [[nodiscard]] bool was_staged_for_it() const;
+  [[nodiscard]] bool was_staged_for_it() const { return is_link() && decided_->elapsed_ms != 0; }
   [[nodiscard]] const SharedItem& decided() const { return *decided_; }
   // It was staged to be kept there, and can be.
-  [[nodiscard]] bool is_whole() const;
+  [[nodiscard]] bool is_whole() const { return is_whole_; }
   [[nodiscard]] std::string note() const;
 
  private:
@@ -121,9 +121,9 @@ class ItemSharing {
   const Asked asked_;
   const SharedItem* const decided_;  // null for an item without `shared`
 
-  mutable std::mutex mutex_;  // over what follows
-  bool is_whole_ = false;
-  bool is_linked_ = false;
+  std::atomic<bool> is_whole_ = false;
+  std::atomic<bool> is_linked_ = false;
+  mutable std::mutex mutex_;                                     // over what follows
   std::string unkept_ = "an earlier try of this job staged it";  // why it is not whole
 };
 
@@ -139,7 +139,7 @@ struct StageContext {
   std::size_t at_once;     // items that run side by side
   PieceLimits limits;      // of each of them
   // Where they are staged: `workspace` is that of this directory.
-  const std::string& directory;
+  std::string directory;
   int dir_fd;
   // In memory: that of the job directory, in which a link leads to each. Otherwise null.
   Workspace* links = nullptr;
@@ -221,7 +221,6 @@ class StagedItem {
   Result<Piece> open_piece(const std::string& source, const Unpacking& wanted);
   Result<bool> keep_placed(const std::string& destination);
   Status place(int from_fd, const char* name, const std::string& destination);
-  Status protect(const std::string& destination);
   [[nodiscard]] bool is_mounted() const { return image_ != k_no_image; }
   // Where the tree itself is, for a destination.
   [[nodiscard]] std::string tree_of(const std::string& destination) const;
@@ -261,11 +260,9 @@ class StagedItem {
  private:
   Status link();
   Status spread(const std::string& destination);
-  Status show(const std::string& destination);
   Status expose(const std::string& destination);
   Status mount(const std::string& destination);
   Status lead(const std::string& name, const std::string& path);
-  void take_back_mount(const std::string& destination);
   [[nodiscard]] Status look_at_image(const std::string& tree) const;
   [[nodiscard]] Status look_at_mount() const;
   void give_up_mount();

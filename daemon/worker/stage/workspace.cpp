@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "common/os/file.hpp"
-#include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
@@ -20,17 +19,19 @@ constexpr const char* k_items = "items";
 constexpr const char* k_new_choice = "choice.new";
 constexpr std::size_t k_max_choice_bytes = std::size_t{64} * 1024 * 1024;
 
+constexpr const char* k_other_destination =
+    "Give the dataset another destination: --stage-dataset=SOURCE:DEST";
+
 std::string choice_name(std::size_t item) { return "choice-" + std::to_string(item); }
 
 Error place_fault(const std::string& destination, int code) {
   const std::string where = "$SLURM_TMPDIR/" + shown(destination);
   if (code == EEXIST || code == ENOTEMPTY) {
-    return fault(code, where + ": already exists",
-                 "Give the dataset another destination: --stage-dataset=SOURCE:DEST");
+    return fault(code, where + ": already exists", k_other_destination);
   }
   if (code == ELOOP || code == ENOTDIR) {
     return fault(code, where + ": a directory on the path is a link or a file",
-                 "Give the dataset another destination: --stage-dataset=SOURCE:DEST");
+                 k_other_destination);
   }
   return fault(code, where + ": " + std::strerror(code),
                "If it happens again, tell your site's support");
@@ -138,7 +139,7 @@ Status Workspace::claim(const std::string& destination, const std::string& sourc
           ? shown(by) + " and " + shown(source) + " would both become '" + shown(taken) + "'"
           : shown(by) + " would become '" + shown(taken) + "', " + shown(source) + " '" +
                 shown(destination) + "': one inside of the other";
-  return fault(EEXIST, cause, "Give one of them another destination: --stage-dataset=SOURCE:DEST");
+  return fault(EEXIST, cause, k_other_destinations);
 }
 
 // What is claimed there, around it, or inside it. A glob can have 100,000 destinations.
@@ -153,65 +154,63 @@ Workspace::Claims::const_iterator Workspace::claim_on(const std::string& destina
   return next != claims_.end() && next->first.starts_with(inside) ? next : claims_.end();
 }
 
-bool Workspace::is_placed(const std::string& destination) {
-  if (!placed_.contains(destination)) return false;
+Result<Workspace::Place> Workspace::find(const std::string& destination) const {
   const SplitPath split = split_path(destination);
-  const auto parent = open_directory_below(job_fd_, split.parent);
-  return parent && has_entry(parent->get(), std::string(split.name));
+  TRY_ASSIGN(Fd parent, open_directory_below(job_fd_, split.parent));
+  return Place{std::move(parent), std::string(split.name)};
 }
 
-bool Workspace::is_made(const std::string& destination) {
-  if (is_placed(destination)) return true;
-  const SplitPath split = split_path(destination);
-  const auto parent = open_directory_below(job_fd_, split.parent);
-  return existing_ == Existing::goes && parent && has_entry(parent->get(), std::string(split.name));
+bool Workspace::has(const std::string& destination) const {
+  const auto at = find(destination);
+  return at && has_entry(at->parent.get(), at->name);
+}
+
+bool Workspace::is_placed(const std::string& destination) const {
+  return placed_.contains(destination) && has(destination);
+}
+
+bool Workspace::is_made(const std::string& destination) const {
+  return is_placed(destination) || (existing_ == Existing::goes && has(destination));
 }
 
 void Workspace::take_back(const std::string& destination) {
-  const SplitPath split = split_path(destination);
-  if (const auto parent = open_directory_below(job_fd_, split.parent))
-    remove_below(parent->get(), std::string(split.name));
+  if (const auto at = find(destination)) remove_below(at->parent.get(), at->name);
 }
 
 // Opens the destination's parent, and notes in the ledger that the destination will be made.
-Status Workspace::prepare(const std::string& destination, Fd& parent) {
+Result<Workspace::Place> Workspace::prepare(const std::string& destination) {
   const SplitPath split = split_path(destination);
   auto made = make_directories_below(job_fd_, split.parent, 0755);
   if (!made) return place_fault(destination, made.error().code);
-  if (existing_ == Existing::goes) remove_below(made->get(), std::string(split.name));
-  if (has_entry(made->get(), std::string(split.name))) return place_fault(destination, EEXIST);
-  parent = std::move(*made);
+  Place place{std::move(*made), std::string(split.name)};
+  if (existing_ == Existing::goes) remove_below(place.parent.get(), place.name);
+  if (has_entry(place.parent.get(), place.name)) return place_fault(destination, EEXIST);
   const std::lock_guard lock(*mutex_);
-  return write_all(ledger_.get(), std::string_view(destination.c_str(), destination.size() + 1));
+  TRY(write_all(ledger_.get(), std::string_view(destination.c_str(), destination.size() + 1)));
+  return place;
 }
 
 Status Workspace::place(int from_fd, const std::string& name, const std::string& destination) {
-  Fd parent;
-  TRY(prepare(destination, parent));
-  const std::string last(split_path(destination).name);
-  const int code = rename_any(from_fd, name.c_str(), parent.get(), last.c_str());
+  TRY_ASSIGN(const Place to, prepare(destination));
+  const int code = rename_any(from_fd, name.c_str(), to.parent.get(), to.name.c_str());
   return code == 0 ? Status() : Status(place_fault(destination, code));
 }
 
 Status Workspace::link(const std::string& target, const std::string& destination) {
-  Fd parent;
-  TRY(prepare(destination, parent));
-  const std::string last(split_path(destination).name);
-  if (::symlinkat(target.c_str(), parent.get(), last.c_str()) == 0) return {};
+  TRY_ASSIGN(const Place to, prepare(destination));
+  if (::symlinkat(target.c_str(), to.parent.get(), to.name.c_str()) == 0) return {};
   return place_fault(destination, errno);
 }
 
 bool Workspace::is_link_to(const std::string& destination, const std::string& target) const {
-  const SplitPath split = split_path(destination);
-  const auto parent = open_directory_below(job_fd_, split.parent);
-  return parent && !target.empty() && link_text(parent->get(), std::string(split.name)) == target;
+  const auto at = find(destination);
+  return at && !target.empty() && link_text(at->parent.get(), at->name) == target;
 }
 
 Status Workspace::protect(const std::string& destination, WriteBits bits) const {
-  const SplitPath split = split_path(destination);
-  const auto parent = open_directory_below(job_fd_, split.parent);
-  if (!parent) return place_fault(destination, parent.error().code);
-  const auto placed = open_beneath(parent->get(), std::string(split.name), O_PATH | O_NOFOLLOW);
+  const auto at = find(destination);
+  if (!at) return place_fault(destination, at.error().code);
+  const auto placed = open_beneath(at->parent.get(), at->name, O_PATH | O_NOFOLLOW);
   struct stat info {};
   if (!placed) return place_fault(destination, placed.error().code);
   if (::fstat(placed->get(), &info) != 0) return place_fault(destination, errno);

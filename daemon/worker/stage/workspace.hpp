@@ -25,6 +25,9 @@
 
 namespace nodestage {
 
+inline constexpr const char* k_other_destinations =
+    "Give one of them another destination: --stage-dataset=SOURCE:DEST";
+
 class Workspace {
  public:
   // What happens to an entry that is at a destination already.
@@ -48,10 +51,10 @@ class Workspace {
   Status claim(const std::string& destination, const std::string& source);
 
   // Returns whether an earlier worker placed it. Its parents are not trusted to be directories.
-  [[nodiscard]] bool is_placed(const std::string& destination);
+  [[nodiscard]] bool is_placed(const std::string& destination) const;
 
   // Does the same, and counts what is there when what exists goes: an earlier worker has made it.
-  [[nodiscard]] bool is_made(const std::string& destination);
+  [[nodiscard]] bool is_made(const std::string& destination) const;
   // Removes what this worker has placed.
   void take_back(const std::string& destination);
 
@@ -71,7 +74,13 @@ class Workspace {
  private:
   using Claims = std::map<std::string, std::string, std::less<>>;  // destination → source
   [[nodiscard]] Claims::const_iterator claim_on(const std::string& destination) const;
-  Status prepare(const std::string& destination, Fd& parent);
+  struct Place {
+    Fd parent;
+    std::string name;
+  };
+  [[nodiscard]] Result<Place> find(const std::string& destination) const;
+  [[nodiscard]] bool has(const std::string& destination) const;
+  Result<Place> prepare(const std::string& destination);
   Workspace(int job_fd, Existing existing) : job_fd_(job_fd), existing_(existing) {}
   Status read_ledger(int top_fd);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -20,6 +21,7 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_max_requirements_bytes = 4 * 1024 * 1024;
+constexpr std::size_t k_max_requirement_files = 100;  // that include one another
 constexpr std::string_view k_separators = " \t";
 
 // Replaces all kinds of line ends by one.
@@ -64,17 +66,22 @@ bool ends_in_any(std::string_view text, std::initializer_list<std::string_view> 
                      [text](std::string_view end) { return text.ends_with(end); });
 }
 
-}  // namespace
+// The lines of a requirements file, as pip reads them.
+struct RequirementOption {
+  std::string name;
+  std::string value;
 
-bool RequirementOption::is(std::string_view brief, std::string_view full, std::size_t least) const {
-  return name == brief || (name.size() >= least && full.starts_with(name));
-}
+  // A long option's name can be shortened to `least` letters, which distinguish it.
+  [[nodiscard]] bool is(std::string_view brief, std::string_view full, std::size_t least) const {
+    return name == brief || (name.size() >= least && full.starts_with(name));
+  }
+};
 
-Result<std::string> read_requirements(const std::string& path) {
-  TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, k_open_source));
-  TRY_ASSIGN(const std::string bytes, read_all(fd.get(), k_max_requirements_bytes));
-  return utf8_of(bytes);
-}
+struct RequirementLine {
+  std::string text;         // without comment, continued lines joined
+  std::string requirement;  // the text before the first option
+  std::vector<RequirementOption> options;
+};
 
 // Parses "-r FILE", "-rFILE", "--requirement FILE", "--requirement=FILE".
 RequirementLine requirement_line(std::string_view text) {
@@ -96,6 +103,7 @@ RequirementLine requirement_line(std::string_view text) {
   return line;
 }
 
+// All lines that are not empty.
 std::vector<RequirementLine> requirement_lines(std::string_view text) {
   const std::string unified = with_newlines(text);
   std::vector<RequirementLine> lines;
@@ -106,6 +114,7 @@ std::vector<RequirementLine> requirement_lines(std::string_view text) {
   return lines;
 }
 
+// Returns the name, path, or address in a requirement.
 std::string_view place_in(std::string_view requirement) {
   std::string_view place = requirement;
   if (const auto at = place.find(" @ "); at != std::string_view::npos) {
@@ -115,6 +124,7 @@ std::string_view place_in(std::string_view requirement) {
   return place.substr(0, place.find('#'));
 }
 
+// Returns whether it is a path or an address, and not a wheel.
 bool is_source(std::string_view requirement) {
   const std::string_view place = place_in(requirement);
   if (ends_in_any(place, {".whl"})) return false;
@@ -124,17 +134,16 @@ bool is_source(std::string_view requirement) {
          place.starts_with("file:");
 }
 
+// Returns another file that pip reads because of an option in the file `path`: of requirements, or
+// of constraints; "" for any other option, and for an address.
 std::string included_file(const RequirementOption& option, const std::string& path) {
-  static constexpr std::string_view k_scheme = "file://";
   if (!option.is("-r", "--requirement", 7) && !option.is("-c", "--constraint", 3)) return {};
   const std::string& value = option.value;
-  if (value.starts_with(k_scheme)) return value.substr(k_scheme.size());
+  if (value.starts_with(k_file_scheme)) return value.substr(k_file_scheme.size());
   if (value.empty() || value.starts_with('/') || value.find("://") != std::string::npos)
     return value.starts_with('/') ? value : std::string();
   return path.substr(0, path.rfind('/') + 1) + value;
 }
-
-namespace {
 
 bool wants_source(const RequirementLine& line) {
   for (const auto& option : line.options) {
@@ -155,11 +164,10 @@ Error not_a_wheel(const std::string& path, const std::string& line) {
 
 // Returns whether "NAME @ file:///PATH" names what is not there.
 bool is_missing_file(std::string_view requirement) {
-  static constexpr std::string_view k_scheme = "file://";
   const std::string_view place = place_in(requirement);
-  if (requirement.find(" @ ") == std::string_view::npos || !place.starts_with(k_scheme))
+  if (requirement.find(" @ ") == std::string_view::npos || !place.starts_with(k_file_scheme))
     return false;
-  return ::access(percent_decoded(place.substr(k_scheme.size())).c_str(), F_OK) != 0 &&
+  return ::access(percent_decoded(place.substr(k_file_scheme.size())).c_str(), F_OK) != 0 &&
          (errno == ENOENT || errno == ENOTDIR);
 }
 
@@ -170,20 +178,58 @@ Error no_file(const std::string& path, const std::string& line) {
                "the file with `pip list --format=freeze`");
 }
 
-Status check(const std::string& path, std::set<std::string>& seen) {
-  if (seen.size() >= k_max_requirement_files || !seen.insert(path).second) return {};
-  const auto text = read_requirements(path);
-  for (const auto& line : requirement_lines(text ? *text : "")) {
-    if (wants_source(line))
-      return is_missing_file(line.requirement) ? no_file(path, line.text)
-                                               : not_a_wheel(path, line.text);
-    for (const auto& option : line.options) {
-      if (const std::string next = included_file(option, path); !next.empty())
-        TRY(check(next, seen));
-    }
+constexpr std::string_view k_of_names = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+
+struct Variable {
+  std::size_t begin = 0;  // of "${NAME}" in its text
+  std::size_t size = 0;
+  std::string name;
+};
+
+std::optional<Variable> variable_in(std::string_view text, std::size_t from) {
+  for (std::size_t at = from; (at = text.find("${", at)) != std::string_view::npos; at += 2) {
+    const std::size_t end = text.find_first_not_of(k_of_names, at + 2);
+    if (end == std::string_view::npos || end == at + 2 || text[end] != '}') continue;
+    return Variable{at, end + 1 - at, std::string(text.substr(at + 2, end - at - 2))};
   }
   return {};
 }
+
+// Returns the first `${NAME}` in a text; "" if there is none.
+std::string first_variable(std::string_view text) {
+  const auto variable = variable_in(text, 0);
+  return variable ? std::string(text.substr(variable->begin, variable->size)) : std::string();
+}
+
+// Calls visit(line as it is written, the same with the values of variables, path of its file), for
+// each line of a file and of those that it includes, until that fails. What cannot be read is pip's
+// to report.
+class RequirementWalk {
+ public:
+  using Visit =
+      std::function<Status(const RequirementLine&, const RequirementLine&, const std::string&)>;
+  RequirementWalk(const std::vector<std::string>& environment, Visit visit)
+      : environment_(environment), visit_(std::move(visit)) {}
+
+  Status check_file(const std::string& path) {
+    if (seen_.size() >= k_max_requirement_files || !seen_.insert(path).second) return {};
+    const auto text = read_requirements(path);
+    for (const auto& written : requirement_lines(text ? *text : "")) {
+      const RequirementLine line = requirement_line(with_variables(written.text, environment_));
+      TRY(visit_(written, line, path));
+      for (const auto& option : line.options) {
+        if (const std::string next = included_file(option, path); !next.empty())
+          TRY(check_file(next));
+      }
+    }
+    return {};
+  }
+
+ private:
+  const std::vector<std::string>& environment_;
+  const Visit visit_;
+  std::set<std::string> seen_;
+};
 
 // Lists what a file and its options read. Anything that is not understood here makes it unknown.
 class Listing {
@@ -235,11 +281,10 @@ class Listing {
 
   // Relative paths start where the build runs: in the directory of the first file.
   void add_requirement(const std::string& requirement, const std::string& path) {
-    static constexpr std::string_view k_scheme = "file://";
     std::string place(place_in(requirement));
     if (is_source(requirement)) return give_up_content(path);
     if (!place.ends_with(".whl")) return;
-    if (place.starts_with(k_scheme)) place.erase(0, k_scheme.size());
+    if (place.starts_with(k_file_scheme)) place.erase(0, k_file_scheme.size());
     const bool is_relative = !place.starts_with('/');
     if (place.find_first_of(":%") != std::string::npos ||
         (is_relative && directory_of(path) != directory_))
@@ -267,34 +312,6 @@ class Listing {
   const std::string directory_;
   RequirementFiles files_;
 };
-
-}  // namespace
-
-RequirementFiles files_of_requirements(const std::string& path) { return Listing(path).take(); }
-
-Status check_wheels_only(const std::string& path) {
-  std::set<std::string> seen;
-  return check(path, seen);
-}
-
-namespace {
-
-constexpr std::string_view k_of_names = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-
-struct Variable {
-  std::size_t begin = 0;  // of "${NAME}" in its text
-  std::size_t size = 0;
-  std::string name;
-};
-
-std::optional<Variable> variable_in(std::string_view text, std::size_t from) {
-  for (std::size_t at = from; (at = text.find("${", at)) != std::string_view::npos; at += 2) {
-    const std::size_t end = text.find_first_not_of(k_of_names, at + 2);
-    if (end == std::string_view::npos || end == at + 2 || text[end] != '}') continue;
-    return Variable{at, end + 1 - at, std::string(text.substr(at + 2, end - at - 2))};
-  }
-  return {};
-}
 
 // Also of "git+ssh://host/x". A file has one, too.
 bool is_remote(std::string_view place) {
@@ -349,48 +366,38 @@ std::string_view core_of(std::string_view place) {
   return place.substr(0, place.find_first_of(" #;@"));
 }
 
-class Reach {
- public:
-  Reach(const std::vector<std::string>& environment, std::string_view log)
-      : environment_(environment), log_(log) {}
-
-  // A file that cannot be read is pip's to report.
-  Status check_file(const std::string& path) {
-    if (seen_.size() >= k_max_requirement_files || !seen_.insert(path).second) return {};
-    const auto text = read_requirements(path);
-    for (const auto& line : requirement_lines(text ? *text : "")) TRY(check_line(line, path));
-    return {};
+// `log` is pip's. Only what it shows counts of a line with a marker.
+Status check_line(const RequirementLine& written, const RequirementLine& line,
+                  const std::string& path, std::string_view log) {
+  const bool is_marked = written.requirement.find(';') != std::string::npos;
+  const auto counts = [&](std::string_view part) {
+    return !is_marked || log.find(part) != std::string_view::npos;
+  };
+  for (const std::string& place : places_of(line)) {
+    const std::string variable = first_variable(place);
+    if (!variable.empty() && counts(variable)) return no_variable(path, written.text, variable);
+    if (is_remote(place) && counts(core_of(place))) return no_network(path, written.text);
   }
-
- private:
-  Status check_line(const RequirementLine& written, const std::string& path) {
-    const bool is_marked = written.requirement.find(';') != std::string::npos;
-    const auto counts = [&](std::string_view part) {
-      return !is_marked || log_.find(part) != std::string_view::npos;
-    };
-    const RequirementLine line = requirement_line(with_variables(written.text, environment_));
-    for (const std::string& place : places_of(line)) {
-      const std::string variable = first_variable(place);
-      if (!variable.empty() && counts(variable)) return no_variable(path, written.text, variable);
-      if (is_remote(place) && counts(core_of(place))) return no_network(path, written.text);
-    }
-    if (!is_marked && is_missing_file(line.requirement)) return no_file(path, written.text);
-    for (const auto& option : line.options) {
-      const std::string variable =
-          option.is("-f", "--find-links", 4) ? first_variable(option.value) : "";
-      if (!variable.empty()) return no_variable(path, written.text, variable);
-      if (const std::string next = included_file(option, path); !next.empty())
-        TRY(check_file(next));
-    }
-    return {};
+  if (!is_marked && is_missing_file(line.requirement)) return no_file(path, written.text);
+  for (const auto& option : line.options) {
+    const std::string variable =
+        option.is("-f", "--find-links", 4) ? first_variable(option.value) : "";
+    if (!variable.empty()) return no_variable(path, written.text, variable);
   }
-
-  const std::vector<std::string>& environment_;
-  const std::string_view log_;
-  std::set<std::string> seen_;
-};
+  return {};
+}
 
 }  // namespace
+
+Result<std::string> read_requirements(const std::string& path) {
+  TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, k_open_source));
+  TRY_ASSIGN(const std::string bytes, read_all(fd.get(), k_max_requirements_bytes));
+  return utf8_of(bytes);
+}
+
+bool has_requirements(std::string_view text) { return !requirement_lines(text).empty(); }
+
+RequirementFiles files_of_requirements(const std::string& path) { return Listing(path).take(); }
 
 std::string with_variables(std::string_view text, const std::vector<std::string>& environment) {
   std::string result(text);
@@ -403,14 +410,23 @@ std::string with_variables(std::string_view text, const std::vector<std::string>
   return result;
 }
 
-std::string first_variable(std::string_view text) {
-  const auto variable = variable_in(text, 0);
-  return variable ? std::string(text.substr(variable->begin, variable->size)) : std::string();
+Status check_wheels_only(const std::string& path) {
+  const auto check = [](const RequirementLine& line, const RequirementLine&,
+                        const std::string& file) -> Status {
+    if (!wants_source(line)) return {};
+    return is_missing_file(line.requirement) ? no_file(file, line.text)
+                                             : not_a_wheel(file, line.text);
+  };
+  return RequirementWalk({}, check).check_file(path);
 }
 
 Status check_reach(const std::string& path, const std::vector<std::string>& environment,
                    std::string_view log) {
-  return Reach(environment, log).check_file(path);
+  const auto check = [log](const RequirementLine& written, const RequirementLine& line,
+                           const std::string& file) {
+    return check_line(written, line, file, log);
+  };
+  return RequirementWalk(environment, check).check_file(path);
 }
 
 }  // namespace nodestage

@@ -9,39 +9,13 @@
 
 namespace nodestage {
 
-// The lines of a requirements file, as pip reads them.
-struct RequirementOption {
-  std::string name;
-  std::string value;
-
-  // A long option's name can be shortened to `least` letters, which distinguish it.
-  [[nodiscard]] bool is(std::string_view brief, std::string_view full, std::size_t least) const;
-};
-
-struct RequirementLine {
-  std::string text;         // without comment, continued lines joined
-  std::string requirement;  // the text before the first option
-  std::vector<RequirementOption> options;
-};
-
-// How many files that include one another are read.
-inline constexpr std::size_t k_max_requirement_files = 100;
+inline constexpr std::string_view k_file_scheme = "file://";
 
 // Reads a file of at most 4 MiB as UTF-8, or as UTF-16 with a byte order mark, as pip does.
 Result<std::string> read_requirements(const std::string& path);
 
-// All lines that are not empty.
-std::vector<RequirementLine> requirement_lines(std::string_view text);
-RequirementLine requirement_line(std::string_view line);
-
-// Returns the name, path, or address in a requirement.
-std::string_view place_in(std::string_view requirement);
-// Returns whether it is a path or an address, and not a wheel.
-bool is_source(std::string_view requirement);
-
-// Returns another file that pip reads because of an option in the file `path`: of requirements, or
-// of constraints; "" for any other option, and for an address.
-std::string included_file(const RequirementOption& option, const std::string& path);
+// Returns whether the text of such a file requires anything.
+bool has_requirements(std::string_view text);
 
 // Refuses, for venv.build = "wheels-only", a line that would run code of the sources that it names
 // (a local directory, an editable install, a source archive, a version control system), or would
@@ -71,8 +45,5 @@ Status check_reach(const std::string& path, const std::vector<std::string>& envi
 // Returns the text with each `${NAME}` (capital letters, digits, '_') replaced by its value; one
 // without a value stays.
 std::string with_variables(std::string_view text, const std::vector<std::string>& environment);
-
-// Returns the first `${NAME}` in a text; "" if there is none.
-std::string first_variable(std::string_view text);
 
 }  // namespace nodestage

@@ -39,8 +39,8 @@ std::vector<std::string_view> last_words(std::string_view log, std::size_t most)
   return lines;
 }
 
-}  // namespace
-
+// The text of a file that a build has written; "" if it is not a regular file, since a build may
+// have left anything under that name.
 std::string text_of_file(const std::string& path, std::size_t most) {
   const auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   struct stat info {};
@@ -49,8 +49,10 @@ std::string text_of_file(const std::string& path, std::size_t most) {
   return text ? *text : std::string();
 }
 
+// The whole log, for the functions below.
 std::string text_of_log(const std::string& path) { return text_of_file(path, k_max_log); }
 
+// Returns its last lines for a message, each after "\n  | ".
 std::string last_lines(std::string_view log) {
   const auto lines = last_words(log, k_shown_lines);
   std::string text;
@@ -61,6 +63,7 @@ std::string last_lines(std::string_view log) {
                                       : "\n  | ..." + text.substr(text.size() - k_shown_bytes);
 }
 
+// Returns the name in pip's "No matching distribution found for NAME"; "" if that is not the cause.
 std::string missing_package(std::string_view log) {
   static constexpr std::string_view k_words = "No matching distribution found for ";
   const std::size_t at = log.rfind(k_words);
@@ -69,6 +72,7 @@ std::string missing_package(std::string_view log) {
   return std::string(rest.substr(0, rest.find_first_of(" \n=<>!~[;(")));
 }
 
+// Returns where pip searched; "" if it does not say so.
 std::string searched_places(std::string_view log) {
   static constexpr std::string_view k_words = "Looking in links: ";
   const std::size_t at = log.find(k_words);
@@ -77,6 +81,7 @@ std::string searched_places(std::string_view log) {
   return printable(shortened(rest.substr(0, rest.find('\n')), 600));
 }
 
+// The last line of a log that is still being written, for the progress.
 std::string said_last(const std::string& path) {
   const auto fd = open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   struct stat info {};
@@ -89,8 +94,6 @@ std::string said_last(const std::string& path) {
   const auto words = last_words(text, 1);
   return words.empty() ? "making it" : std::string(words.front());
 }
-
-namespace {
 
 constexpr std::size_t k_max_environment = 1024 * 1024;
 
@@ -144,11 +147,16 @@ constexpr const char* k_module_inits[] = {"/etc/profile.d/lmod.sh", "/etc/profil
 
 }  // namespace
 
+std::string wanted_python(const VenvItem& item) {
+  return item.python.empty() || item.python == k_keep_python ? "python3" : item.python;
+}
+
 std::string python_for(const VenvItem& item, const std::vector<std::string>& environment) {
+  const std::string path = value_in(environment, "PATH");
   std::string python = item.python == k_keep_python ? "" : item.python;
-  if (is_program_name(python)) return program_in(environment, python);
+  if (is_program_name(python)) return program_in_path(path, python);
   for (const char* name : {"python3", "python"}) {
-    if (python.empty()) python = program_in(environment, name);
+    if (python.empty()) python = program_in_path(path, name);
   }
   return python;
 }
@@ -166,10 +174,6 @@ EnvironmentBuild::EnvironmentBuild(BuildContext place)
     : place_(std::move(place)),
       deadline_(Builder::Clock::now() + std::chrono::seconds(place_.order.venv.limit_s)),
       environment_(place_.item.environment) {}
-
-std::string EnvironmentBuild::value(const std::string& name) const {
-  return value_in(environment_, name);
-}
 
 // Nothing of the build outlives it: its caches are removed, and so is a HOME for the code of source
 // distributions. The user's configuration of pip, uv, and modules is read from its usual paths.
@@ -196,11 +200,12 @@ Status EnvironmentBuild::install(std::vector<std::string> arguments, const std::
 Result<int> EnvironmentBuild::execute(std::vector<std::string> arguments, RunIn place,
                                       const std::string& output) {
   TRY(make_scratch());
-  const std::string home = value("HOME");
+  const std::string home = value_in(environment_, "HOME");
   const std::string& scratch = place_.scratch;
-  if (value("XDG_CONFIG_HOME").empty() && !home.empty())
+  if (value_in(environment_, "XDG_CONFIG_HOME").empty() && !home.empty())
     set_variable(environment_, "XDG_CONFIG_HOME", home + "/.config");
-  if (value("PATH").empty()) set_variable(environment_, "PATH", "/usr/local/bin:/usr/bin:/bin");
+  if (value_in(environment_, "PATH").empty())
+    set_variable(environment_, "PATH", "/usr/local/bin:/usr/bin:/bin");
   const std::pair<const char*, std::string> k_settings[] = {
       {"TMPDIR", scratch + "/tmp"},
       {"XDG_CACHE_HOME", scratch + "/cache"},
@@ -326,9 +331,7 @@ Status EnvironmentBuild::load_modules() {
 Result<std::string> EnvironmentBuild::find_python() const {
   std::string python = python_for(place_.item, environment_);
   if (!python.empty() && is_program(python)) return python;
-  const std::string name = place_.item.python.empty() || place_.item.python == k_keep_python
-                               ? "python3"
-                               : shown(place_.item.python);
+  const std::string name = shown(wanted_python(place_.item));
   const char* where = place_.item.modules.empty() ? "submission" : "modules";
   return fault(ENOENT,
                shown(place_.item.source) + ": node " + place_.order.node + " has no " +

@@ -2,11 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <cstddef>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/request/request.hpp"
@@ -15,23 +12,8 @@
 
 namespace nodestage {
 
-// Reads what the programs of a build have written to its log.
-
-// The text of a file that a build has written; "" if it is not a regular file, since a build may
-// have left anything under that name.
-std::string text_of_file(const std::string& path, std::size_t most);
-
-// Returns the whole log, for the functions below.
-std::string text_of_log(const std::string& path);
-// Returns its last lines for a message, each after "\n  | ".
-std::string last_lines(std::string_view log);
-// Returns the name in pip's "No matching distribution found for NAME"; "" if that is not the cause.
-std::string missing_package(std::string_view log);
-// Returns where pip searched; "" if it does not say so.
-std::string searched_places(std::string_view log);
-
-// The last line of a log that is still being written, for the progress.
-std::string said_last(const std::string& path);
+// Returns the interpreter that the request names; "python3" if it names none.
+std::string wanted_python(const VenvItem& item);
 
 // Returns the interpreter that builds the environment, as the request or its environment's PATH
 // names it; "" if there is none.
@@ -78,7 +60,6 @@ class EnvironmentBuild {
   Status build_with_pip(const std::string& python, const std::string& directory);
   Status build_with_uv(const std::string& python, const std::string& directory);
   [[nodiscard]] std::vector<std::string> install_options() const;
-  [[nodiscard]] std::string value(const std::string& name) const;
   // The directory to which relative names in a requirements file refer.
   enum class RunIn { scratch, source_directory };
   Status install(std::vector<std::string> arguments, const std::string& what);

@@ -5,9 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <climits>
-#include <cstdlib>
-
 #include "common/os/file.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -57,11 +54,9 @@ std::string PrivateInterpreter::library_note() const {
 
 std::optional<PrivateInterpreter> private_interpreter(const VenvPython& python,
                                                       const VenvItem& item) {
-  char resolved[PATH_MAX];
-  if (item.python == k_keep_python || !item.modules.empty() || python.path.empty() ||
-      ::realpath(python.path.c_str(), resolved) == nullptr)
-    return std::nullopt;
-  PrivateInterpreter found{resolved, {}, {}, python.has_packages};
+  if (item.python == k_keep_python || !item.modules.empty()) return std::nullopt;
+  PrivateInterpreter found{real_path(python.path), {}, {}, python.has_packages};
+  if (found.program.empty()) return std::nullopt;
   const SplitPath program = split_path(found.program);
   const SplitPath bin = split_path(program.parent);
   found.prefix = bin.parent;
@@ -80,9 +75,9 @@ std::optional<PrivateInterpreter> private_interpreter(const VenvPython& python,
 }
 
 std::optional<PrivateInterpreter> interpreter_of_directory(const VenvItem& item) {
-  char resolved[PATH_MAX];
   const auto source = open_at(AT_FDCWD, item.source, O_PATH | O_DIRECTORY);
-  if (!source || ::realpath(item.source.c_str(), resolved) == nullptr) return std::nullopt;
+  const std::string resolved = real_path(item.source);
+  if (!source || resolved.empty()) return std::nullopt;
   const VenvMove move({resolved, without_slashes(item.source)}, resolved);
   const auto python = venv_python(source->get(), move, item.source, "");
   return python ? private_interpreter(*python, item) : std::nullopt;

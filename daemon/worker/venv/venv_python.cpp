@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <climits>
@@ -25,10 +24,9 @@ namespace nodestage {
 std::string editable_source(std::string_view direct_url) {
   try {
     const auto json = nlohmann::json::parse(direct_url);
-    static constexpr std::string_view k_scheme = "file://";
     const std::string url = json.value("url", "");
     if (!json.contains("dir_info") || !json["dir_info"].value("editable", false)) return {};
-    return percent_decoded(url.starts_with(k_scheme) ? url.substr(k_scheme.size()) : url);
+    return percent_decoded(url.starts_with(k_file_scheme) ? url.substr(k_file_scheme.size()) : url);
   } catch (const nlohmann::json::exception&) {  // thrown by the library
     return {};
   }
@@ -50,8 +48,7 @@ std::string place_in_activate(std::string_view activate) {
         at == 0 || std::string_view("\n \t").find(activate[at - 1]) != std::string_view::npos;
     at += k_name.size();
     if (!begins) continue;
-    std::string_view value = activate.substr(at, activate.find('\n', at) - at);
-    value = trimmed(value);
+    std::string_view value = trimmed(activate.substr(at, activate.find('\n', at) - at));
     if (value.size() >= 2 && (value[0] == '\'' || value[0] == '"')) {
       value = value.substr(1, value.find(value[0], 1) - 1);
     }
@@ -94,6 +91,11 @@ Result<Fd> open_in(int dir_fd, const std::string& path, int flags) {
 }
 
 }  // namespace
+
+std::string real_path(const std::string& path) {
+  char real[PATH_MAX];
+  return ::realpath(path.c_str(), real) == nullptr ? "" : real;
+}
 
 std::string text_in(int dir_fd, const std::string& path, std::size_t most) {
   const auto fd = open_in(dir_fd, path, k_open_source);
@@ -144,9 +146,7 @@ std::string version_in(const std::string& name) {
 
 // Returns the version of "/usr/bin/python3", which is a link to python3.11.
 std::string version_of(const std::string& python) {
-  char resolved[PATH_MAX];
-  if (::realpath(python.c_str(), resolved) == nullptr) return {};
-  const std::string path = resolved;
+  const std::string path = real_path(python);
   return version_in(path.substr(path.rfind('/') + 1));
 }
 
@@ -161,10 +161,8 @@ Error no_interpreter(const std::string& source, const std::string& python,
 
 // Looks in `home` of pyvenv.cfg, for an environment with a copy of the program.
 std::string python_at_home(const std::string& home, const std::string& version) {
-  for (const auto& name : {"/python" + version, std::string("/python3"), std::string("/python")}) {
-    std::string program = home;
-    program += name;
-    if (is_program(program)) return program;
+  for (const std::string& suffix : {version, std::string("3"), std::string()}) {
+    if (const std::string program = home + "/python" + suffix; is_program(program)) return program;
   }
   return {};
 }
@@ -283,10 +281,6 @@ std::vector<std::string> old_places(int dir_fd) {
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != counts.end()) add(most->first);
   return places;
-}
-
-std::string program_in(const std::vector<std::string>& environment, std::string_view name) {
-  return program_in_path(value_in(environment, "PATH"), name);
 }
 
 }  // namespace nodestage

@@ -36,6 +36,9 @@ inline constexpr std::string_view k_own_python = ".python";
 // What a link in bin to that starts with.
 inline constexpr std::string_view k_to_own_python = "../.python/bin/";
 
+// Returns the path without links, or "".
+std::string real_path(const std::string& path);
+
 struct VenvPython {
   std::string path;     // absolute, outside of the environment; "": inside (conda, k_own_python)
   std::string version;  // from lib/pythonX.Y inside: "3.11"; "" if there is none
@@ -66,9 +69,5 @@ Status check_is_requirements(const std::string& path);
 
 // Refuses a path that is a part of an environment, with the name of that.
 Status check_whole_environment(const std::string& path);
-
-// Returns the first `name` in PATH of `environment` (a list of "NAME=VALUE") that this process may
-// run; "" if there is none.
-std::string program_in(const std::vector<std::string>& environment, std::string_view name);
 
 }  // namespace nodestage

@@ -84,13 +84,7 @@ std::string json_escaped(const std::string& path) {
 // Returns the path inside single quotes, as Python's shlex.quote writes it.
 std::string shell_escaped(std::string_view path) {
   std::string text;
-  for (const char c : path) {
-    if (c == '\'') {
-      text += "'\"'\"'";
-    } else {
-      text += c;
-    }
-  }
+  for (const char c : path) text += c == '\'' ? "'\"'\"'" : std::string(1, c);
   return text;
 }
 
@@ -196,6 +190,21 @@ std::string moved_interpreter(const Interpreter& interpreter, const VenvMove& mo
   return move.moved(interpreter.path);
 }
 
+// Returns the lines that name the interpreter: one line if the kernel can read it.
+std::string interpreter_lines(const Interpreter& interpreter) {
+  const std::string arguments = interpreter.arguments.empty() ? "" : " " + interpreter.arguments;
+  const bool one = interpreter.path.find_first_of(" \t") == std::string::npos &&
+                   2 + interpreter.path.size() + arguments.size() <= k_kernel_limit;
+  if (one) return "#!" + interpreter.path + arguments + "\n";
+  const std::string name = interpreter.path.substr(interpreter.path.rfind('/') + 1);
+  // The three lines are not valid Perl, and would start a shell again and again.
+  if (!is_python_name(name))
+    return "#!/usr/bin/env " + std::string(arguments.empty() ? "" : "-S ") + name + arguments +
+           "\n";
+  return "#!/bin/sh\n" + std::string(k_exec) + '"' + interpreter.path + '"' + arguments +
+         " \"$0\" \"$@\"" + std::string(k_exec_end);
+}
+
 }  // namespace
 
 VenvMove::VenvMove(std::vector<std::string> from, std::string to, Match match)
@@ -293,20 +302,6 @@ std::optional<Interpreter> interpreter_of(std::string_view script) {
     if (auto inner = in_exec_form(script, length)) return inner;
   }
   return first;
-}
-
-std::string interpreter_lines(const Interpreter& interpreter) {
-  const std::string arguments = interpreter.arguments.empty() ? "" : " " + interpreter.arguments;
-  const bool one = interpreter.path.find_first_of(" \t") == std::string::npos &&
-                   2 + interpreter.path.size() + arguments.size() <= k_kernel_limit;
-  if (one) return "#!" + interpreter.path + arguments + "\n";
-  const std::string name = interpreter.path.substr(interpreter.path.rfind('/') + 1);
-  // The three lines are not valid Perl, and would start a shell again and again.
-  if (!is_python_name(name))
-    return "#!/usr/bin/env " + std::string(arguments.empty() ? "" : "-S ") + name + arguments +
-           "\n";
-  return "#!/bin/sh\n" + std::string(k_exec) + '"' + interpreter.path + '"' + arguments +
-         " \"$0\" \"$@\"" + std::string(k_exec_end);
 }
 
 std::optional<std::string> moved_script(std::string_view script, const VenvMove& move,

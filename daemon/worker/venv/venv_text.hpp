@@ -77,9 +77,6 @@ struct Interpreter {
 };
 std::optional<Interpreter> interpreter_of(std::string_view script);
 
-// Returns the lines that name the interpreter: one line if the kernel can read it.
-std::string interpreter_lines(const Interpreter& interpreter);
-
 // Rewrites a script, whatever follows its first lines: its interpreter, with EnvPython::take also
 // one that `/usr/bin/env pythonN` looks for; then the rest, unless it contains a NUL (an archive
 // after a #! line).
