@@ -64,18 +64,6 @@ struct Bench {
   TreeWriter writer;
 };
 
-class Act final : public WriterTask {
- public:
-  explicit Act(std::function<void()> act) : act_(std::move(act)) {}
-  std::optional<WriterFault> run(EntryMaker&) override {
-    act_();
-    return {};
-  }
-
- private:
-  const std::function<void()> act_;
-};
-
 Entry written_file(const std::string& name, std::uint64_t size) {
   Entry entry;
   entry.name = name;
@@ -251,10 +239,11 @@ TEST_CASE("the parts of a large file have one writer, however idle another one i
   EntryRules rules;
   WriterCrew crew({bench.dir.get(), bench.meter, bench.space, rules}, {2, std::size_t{1} << 20U});
   const auto submit = [&crew](std::uint64_t near, bool is_part, const std::function<void()>& act) {
-    auto task = std::make_unique<Act>(act);
-    task->near = near;
-    task->only_near = is_part;
-    crew.submit(std::move(task));
+    const auto run = [act](EntryMaker&) {
+      act();
+      return std::optional<WriterFault>();
+    };
+    crew.submit({.run = run, .near = near, .only_near = is_part});
   };
   std::atomic<bool> may_go_on = false;
   std::vector<std::thread::id> writers;  // of the parts: one thread, or this is no place for them

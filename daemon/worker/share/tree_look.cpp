@@ -68,7 +68,7 @@ class TreeLooking {
                             std::vector<ListedName> names);
   void add_directory(const At& at, const std::string& name, LookedAt::As as,
                      TaskCrew::Tasks& tasks);
-  std::unique_ptr<TaskCrew::Task> names_task(LookedAt& directory, OpenDirectory fd);
+  TaskCrew::Task names_task(LookedAt& directory, OpenDirectory fd);
   Status look_at_batch(LookedAt& directory, const OpenDirectory& fd,
                        const std::vector<ListedName>& names, unsigned thread);
   Status end_task(LookedAt& directory, unsigned thread);
@@ -98,10 +98,10 @@ class TreeLooking {
 };
 
 // The next names of an open directory.
-std::unique_ptr<TaskCrew::Task> TreeLooking::names_task(LookedAt& directory, OpenDirectory fd) {
-  return TaskCrew::task([this, &directory, fd = std::move(fd)](unsigned thread) {
+TaskCrew::Task TreeLooking::names_task(LookedAt& directory, OpenDirectory fd) {
+  return [this, &directory, fd = std::move(fd)](unsigned thread) {
     return list_names(directory, fd, thread);
-  });
+  };
 }
 
 Result<TreeLook> TreeLooking::run(int fd) {
@@ -186,10 +186,9 @@ TaskCrew::Tasks TreeLooking::tasks_for(LookedAt& directory, const OpenDirectory&
     const auto end = at + static_cast<std::ptrdiff_t>(std::min(rest, k_look_names));
     std::vector<ListedName> batch(std::make_move_iterator(at), std::make_move_iterator(end));
     ++directory.parts;
-    tasks.push_back(
-        TaskCrew::task([this, &directory, fd = fd, batch = std::move(batch)](unsigned thread) {
-          return look_at_batch(directory, fd, batch, thread);
-        }));
+    tasks.push_back([this, &directory, fd = fd, batch = std::move(batch)](unsigned thread) {
+      return look_at_batch(directory, fd, batch, thread);
+    });
     at = end;
   }
   return tasks;
@@ -198,10 +197,10 @@ TaskCrew::Tasks TreeLooking::tasks_for(LookedAt& directory, const OpenDirectory&
 void TreeLooking::add_directory(const At& at, const std::string& name, LookedAt::As as,
                                 TaskCrew::Tasks& tasks) {
   ++at.directory.parts;
-  tasks.push_back(TaskCrew::task(
+  tasks.push_back(
       [this, &parent = at.directory, above = at.fd, name = name, as](unsigned thread) mutable {
         return list(parent, std::exchange(above, nullptr), name, as, thread);
-      }));
+      });
 }
 
 Status TreeLooking::look_at_batch(LookedAt& directory, const OpenDirectory& fd,
