@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "../unit/metered.hpp"
 #include "../unit/scratch.hpp"
 #include "common/os/file.hpp"
 #include "crafted_archives.hpp"
@@ -66,17 +67,12 @@ TEST_CASE("a link that comes and goes in place of a directory lets nothing out")
     std::atomic<int> swaps = 0;
     std::thread attacker([&] { swap_directories(out, victim, over, swaps); });
     {
-      RateLimit rate(-1);
-      const std::atomic<bool> stop = false;
-      Meter meter(rate, stop);
-      const DatasetItem item;
-      const Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-      Allowance allowance({-1, -1, dir.get(), 0, "n1"}, stop);
-      Space space(dir.get(), allowance);
-      auto piece = Piece::open(scratch / "evil.tar", item, meter, {3});
+      MeteredRoom room(scratch.path());
+      auto piece = Piece::open(scratch / "evil.tar", DatasetItem(), room.meter, {3});
       REQUIRE(piece);
       // It may fail, since a link is in its way, and it may win.
-      const Status built = piece->build({dir.get(), "out" + std::to_string(run), 022, space});
+      const Status built =
+          piece->build({room.dir.get(), "out" + std::to_string(run), 022, room.space});
       if (!built) CHECK(built.error().text().find("evil.tar") != std::string::npos);
     }
     over = true;

@@ -4,8 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <atomic>
-#include <cstdlib>
 #include <deque>
 #include <optional>
 #include <span>
@@ -45,25 +43,16 @@ inline std::string sample(std::size_t size) {
   return data;
 }
 
-class DecodeRun {
+class DecodeRun : public ShellRun {
  public:
-  Scratch scratch;
-  std::atomic<bool> stop = false;
   nodestage::DecoderLimits limits{3, std::size_t{32} << 20};
-
-  void prepare(const std::string& command) const { REQUIRE(shell(command) == 0); }
-  [[nodiscard]] int shell(const std::string& command) const {
-    return std::system(
-        ("cd " + scratch.path().string() + " && { " + command + " ; } 2>&1").c_str());
-  }
 
   // As many slices as a consumer may hold are held.
   Decoded decode(const std::string& name) {
     using namespace nodestage;
-    RateLimit rate(-1);
-    Meter meter(rate, stop);
+    Metered metered;
     Decoded result;
-    auto source = must(Source::open(scratch / name, meter));
+    auto source = must(Source::open(scratch / name, metered.meter));
     auto decoder = must(Decoder::open(source, limits));
     std::string peeked;
     if (const auto start = decoder.peek()) peeked = text(*start);
@@ -83,10 +72,27 @@ class DecodeRun {
       held.push_back(std::move(*block));
       if (held.size() > k_decoder_blocks_held) held.pop_front();
     }
-    if (result.fault.empty()) CHECK(meter.bytes_read == source.size());
+    if (result.fault.empty()) CHECK(metered.meter.bytes_read == source.size());
     CHECK(result.data.starts_with(std::string_view(peeked).substr(0, result.data.size())));
     result.note = decoder.junk() ? "bytes were ignored" : "";
     return result;
+  }
+  // The same of these bytes, written as the file "y".
+  Decoded decode_bytes(const std::string& bytes) {
+    write_file(scratch / "y", bytes);
+    return decode("y");
+  }
+  // Checks that these bytes decode to `data`, without a fault or a note.
+  void check_decodes(const std::string& bytes, const std::string& data) {
+    write_file(scratch / "y", bytes);
+    check_y(data);
+  }
+  // The same of the file "y".
+  void check_y(const std::string& data) {
+    const Decoded decoded = decode("y");
+    CHECK(decoded.fault == "");
+    CHECK(decoded.note == "");
+    CHECK((decoded.data == data));
   }
 
   static std::string text(nodestage::Bytes bytes) {

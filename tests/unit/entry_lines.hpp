@@ -10,6 +10,7 @@
 
 #include "daemon/worker/archive/entry_limits.hpp"
 #include "daemon/worker/decode/decoder.hpp"
+#include "metered.hpp"
 #include "texts.hpp"
 
 // The same however the data are cut, with holes or zeros: a header may claim more than fits into
@@ -49,10 +50,8 @@ using OpenEntries = std::function<nodestage::Result<std::unique_ptr<nodestage::E
 
 // All that a reader tells of an archive, a line for each entry; the last one is "end" or the fault.
 inline std::vector<std::string> lines_of(const std::string& path, const OpenEntries& open) {
-  nodestage::RateLimit rate(-1);
-  const std::atomic<bool> stop = false;
-  nodestage::Meter meter(rate, stop);
-  auto source = must(nodestage::Source::open(path, meter));
+  Metered metered;
+  auto source = must(nodestage::Source::open(path, metered.meter));
   auto decoder = must(nodestage::Decoder::open(source));
   auto opened = open(source, decoder);
   if (!opened) return {"fault: " + opened.error().text()};

@@ -2,16 +2,13 @@
 #pragma once
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 
-#include <atomic>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "daemon/worker/piece/piece.hpp"
+#include "metered.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 
@@ -28,12 +25,24 @@ inline bool zip_streams_links() {
                          .c_str()) == 0;
 }
 
-class PieceRun {
+// Shell commands in a scratch directory.
+class ShellRun {
+ public:
+  Scratch scratch;
+
+  void prepare(const std::string& command) const { REQUIRE(shell(command) == 0); }
+  // Returns the exit code.
+  [[nodiscard]] int shell(const std::string& command) const {
+    return std::system(
+        ("cd " + scratch.path().string() + " && { " + command + " ; } 2>&1").c_str());
+  }
+};
+
+class PieceRun : public ShellRun {
  public:
   // With what a shell command makes in the scratch directory.
   explicit PieceRun(const std::string& command = ":") { prepare(command); }
 
-  Scratch scratch;
   nodestage::DatasetItem item;
   std::string kind;
   std::string note;
@@ -53,41 +62,33 @@ class PieceRun {
   std::string build(const std::string& source) {
     const std::string path = source.starts_with('/') ? source : scratch / source;
     ::umask(022);
-    nodestage::RateLimit rate(-1);
-    const std::atomic<bool> stop = false;
-    nodestage::Meter meter(rate, stop);
-    meter.bytes_written = written_before;
-    const nodestage::Fd dir(::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    nodestage::Allowance allowance({-1, -1, dir.get(), leave_free, "n1", memory}, stop);
-    nodestage::Space space(dir.get(), allowance);
+    MeteredRoom room(scratch.path(), leave_free, memory);
+    room.meter.bytes_written = written_before;
     nodestage::Unpacking wanted(item);
     wanted.is_by_content = is_by_content;
-    auto piece = nodestage::Piece::open(path, wanted, meter,
+    auto piece = nodestage::Piece::open(path, wanted, room.meter,
                                         {.threads = threads, .rules = rules, .settle = settle});
     if (!piece) return piece.error().text();
     kind = piece->kind();
     name = piece->default_name();
     out_ = "out" + std::to_string(++count_);
-    const nodestage::Status built = piece->build({dir.get(), out_, 022, space});
+    const nodestage::Status built = piece->build({room.dir.get(), out_, 022, room.space});
     note = piece->note();
     link_note = piece->link_note();
     idle_globs = piece->idle_globs();
-    bytes_read = meter.bytes_read;
+    bytes_read = room.meter.bytes_read;
     return built ? "" : built.error().text();
   }
 
+  // Whether what was built last, or a part of it, is as something in the scratch directory.
+  [[nodiscard]] bool is_same(const std::string& as, const std::string& below = "") const {
+    return shell("diff -r --no-dereference " + as + " " + out(below)) == 0;
+  }
   void drop() const { std::filesystem::remove_all(out()); }
 
   std::uint64_t bytes_read = 0;
   [[nodiscard]] std::string out(const std::string& below = "") const {
     return scratch / out_ + (below.empty() ? "" : "/" + below);
-  }
-
-  void prepare(const std::string& command) const { REQUIRE(shell(command) == 0); }
-  // A shell command in the scratch directory; its exit code.
-  [[nodiscard]] int shell(const std::string& command) const {
-    return std::system(
-        ("cd " + scratch.path().string() + " && { " + command + " ; } 2>&1").c_str());
   }
 
  private:

@@ -7,6 +7,7 @@
 #include "decode_run.hpp"
 #include "rounds.hpp"
 #include "texts.hpp"
+#include "zip_bytes.hpp"
 
 using namespace nodestage;
 
@@ -20,10 +21,7 @@ TEST_CASE("every coding decodes to what was packed") {
       for (const unsigned threads : {1U, 3U}) {
         INFO(std::string(packing.name) << ", " << size << " bytes, " << threads << " threads");
         run.limits.threads = threads;
-        const Decoded decoded = run.decode("y");
-        CHECK(decoded.fault == "");
-        CHECK(decoded.note == "");
-        CHECK((decoded.data == data));
+        run.check_y(data);
       }
     }
   }
@@ -31,13 +29,8 @@ TEST_CASE("every coding decodes to what was packed") {
 
 TEST_CASE("plain files come as they are") {
   DecodeRun run;
-  for (const std::size_t size : {1U, 512U, 1U << 20, (1U << 20) + 1, 7'000'000U}) {
-    const std::string data = sample(size);
-    write_file(run.scratch / "y", data);
-    const Decoded decoded = run.decode("y");
-    CHECK(decoded.fault == "");
-    CHECK((decoded.data == data));
-  }
+  for (const std::size_t size : {1U, 512U, 1U << 20, (1U << 20) + 1, 7'000'000U})
+    run.check_decodes(sample(size), sample(size));
 }
 
 // The members of bgzip: gzip's, with a field that tells their size.
@@ -65,24 +58,15 @@ TEST_CASE("bgzip's members, alone and among others") {
   DecodeRun run;
   const std::string data = sample(2'000'000);
   const std::string blocked = blocked_gzip(run, data, 60'000);
-  write_file(run.scratch / "y", blocked);
-  Decoded decoded = run.decode("y");
-  CHECK(decoded.fault == "");
-  CHECK((decoded.data == data));
-  REQUIRE(
-      run.shell("cp y z; gzip -c x >> y; cat z >> y; gzip -c x >> y; head -c 100 /dev/zero >> y") ==
-      0);
-  decoded = run.decode("y");
-  CHECK(decoded.fault == "");
-  CHECK(decoded.note == "");
-  CHECK((decoded.data == data + data + data + data));
+  run.check_decodes(blocked, data);
+  run.prepare("cp y z; gzip -c x >> y; cat z >> y; gzip -c x >> y; head -c 100 /dev/zero >> y");
+  run.check_y(data + data + data + data);
   run.prepare("gzip -t z");
   // A size that is a lie is the decoder's to notice.
   for (const std::size_t at : {16U, 17U}) {
     std::string bad = blocked;
     bad[at] = static_cast<char>(bad[at] ^ 0x04);
-    write_file(run.scratch / "y", bad);
-    decoded = run.decode("y");
+    const Decoded decoded = run.decode_bytes(bad);
     CHECK((decoded.fault != "" || decoded.data == data));
   }
 }
@@ -96,10 +80,8 @@ TEST_CASE("very small and empty frames, members and streams, and padding") {
                 "head -c 400000 /dev/zero >> z; cat one >> z; echo junk >> z");
     std::string data;
     for (int i = 0; i < 200; ++i) data += "abc";
-    Decoded decoded = run.decode("y");
-    CHECK(decoded.fault == "");
-    CHECK((decoded.data == data));
-    decoded = run.decode("z");
+    run.check_y(data);
+    const Decoded decoded = run.decode("z");
     CHECK(decoded.fault == "");
     CHECK((decoded.data == data + "abc"));
     CHECK(has(decoded.note, "ignored"));
@@ -109,9 +91,7 @@ TEST_CASE("very small and empty frames, members and streams, and padding") {
 TEST_CASE("a block that becomes far larger (bzip2)") {
   DecodeRun run;
   run.prepare("{ head -c 48000000 /dev/zero; echo end; } > x; bzip2 -c x > y");
-  const Decoded decoded = run.decode("y");
-  CHECK(decoded.fault == "");
-  CHECK((decoded.data == file_text(run.scratch / "x")));
+  run.check_y(file_text(run.scratch / "x"));
 }
 
 TEST_CASE("a window that is too large is refused (zstd)") {
@@ -129,19 +109,16 @@ TEST_CASE("a decoder can go at any time, and can be stopped") {
     CAPTURE(std::string(packing.name));
     run.prepare(packing.command);
     for (const int blocks : {0, 1, 3}) {
-      RateLimit rate(-1);
-      std::atomic<bool> stop = false;
-      Meter meter(rate, stop);
-      auto source = must(Source::open(run.scratch / "y", meter));
+      Metered metered;
+      auto source = must(Source::open(run.scratch / "y", metered.meter));
       auto decoder = Decoder::open(source, run.limits);
       REQUIRE(decoder);
       Slice held;
       for (int i = 0; i < blocks; ++i) {
-        auto block = must(decoder->next());
-        held = block;
+        held = must(decoder->next());
       }
       if (blocks == 1) {
-        stop = true;
+        metered.stop = true;
         CHECK(is_stopped(must_fail(decoder->next())));
       }
       decoder = Error{0, "gone"};
@@ -153,8 +130,7 @@ TEST_CASE("a decoder can go at any time, and can be stopped") {
 // Either what is wrong is said, or all is there; but what looks like no further member or frame at
 // all is junk, as it is for gzip(1) and the others, and there is a note of it.
 static void check_damaged(DecodeRun& run, const std::string& bytes, const std::string& data) {
-  write_file(run.scratch / "bad", bytes);
-  const Decoded decoded = run.decode("bad");
+  const Decoded decoded = run.decode_bytes(bytes);
   const bool is_reported = !decoded.fault.empty() || !decoded.note.empty();
   // Without a magic it is a plain file.
   CHECK((is_reported || decoded.data == data || decoded.data == bytes));
@@ -165,7 +141,7 @@ TEST_CASE("a flipped bit anywhere is noticed") {
   const std::string data = sample(250'000);
   write_file(run.scratch / "x", data);
   for (const auto& packing : k_packings) {
-    if (std::string_view(packing.command).find("no-check") != std::string_view::npos) continue;
+    if (has(packing.command, "no-check")) continue;
     run.prepare(packing.command);
     const std::string whole = file_text(run.scratch / "y");
     for (std::size_t i = 0; i < 40; i += k_step) {
@@ -188,15 +164,12 @@ TEST_CASE("a cut anywhere is noticed") {
   for (const auto& packing : k_packings) {
     run.prepare(packing.command);
     const std::string whole = file_text(run.scratch / "y");
-    const bool is_one = std::string_view(packing.command).find("p.*") == std::string_view::npos &&
-                        std::string_view(packing.command).find("split") == std::string_view::npos &&
-                        std::string_view(packing.command).find("tail") == std::string_view::npos &&
-                        std::string_view(packing.name) != "pzstd";
+    const bool is_one = !has(packing.command, "p.*") && !has(packing.command, "split") &&
+                        !has(packing.command, "tail") && packing.name != std::string("pzstd");
     for (std::size_t i = 1; i <= 40; i += k_step) {
       const std::size_t cut = i <= 20 ? whole.size() - i : whole.size() / 20 * (i - 20) + 12;
       if (cut >= whole.size()) continue;
-      write_file(run.scratch / "bad", whole.substr(0, cut));
-      const Decoded decoded = run.decode("bad");
+      const Decoded decoded = run.decode_bytes(whole.substr(0, cut));
       INFO(std::string(packing.name)
            << " cut at " << cut << " of " << whole.size() << ": " << decoded.fault);
       CHECK(data.starts_with(decoded.data));
@@ -214,8 +187,7 @@ TEST_CASE("a fault tells the byte, and comes after what is right before it") {
   std::string bad = file_text(run.scratch / "y");
   char& length = bad[bad.size() - 2];  // zlib looks at the checksum before it reads the length
   length = static_cast<char>(length ^ 1);
-  write_file(run.scratch / "y", bad);
-  const Decoded decoded = run.decode("y");
+  const Decoded decoded = run.decode_bytes(bad);
   CHECK((decoded.data == data));
   const std::string end = human_count(bad.size());
   CHECK(decoded.fault == run.scratch / "y: damaged at byte " + end + " of " + end +
@@ -231,25 +203,15 @@ TEST_CASE("gzip headers: their checksum is verified, and unknown flags are refus
   head[3] = 0x1e;
   head.append("\3\0abc", 5);
   head.append("name", 5).append("comment", 8);  // with their NUL
-  std::uint32_t crc = 0xffffffffU;
-  for (const char c : head) {
-    crc ^= static_cast<unsigned char>(c);
-    for (int i = 0; i < 8; ++i) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320U : 0);
-  }
-  crc = ~crc;
-  const std::string good =
-      head + static_cast<char>(crc & 0xff) + static_cast<char>(crc >> 8 & 0xff) + plain.substr(10);
-  write_file(run.scratch / "y", good);
-  CHECK(run.decode("y").data == "abc");
-  CHECK(run.decode("y").fault == "");
+  const std::string crc = zip_bytes::little(zip_bytes::crc32(head), 2);
+  const std::string good = head + crc + plain.substr(10);
+  run.check_decodes(good, "abc");
   std::string bad = good;
   bad[16] = 'N';
-  write_file(run.scratch / "y", bad);
-  CHECK(has(run.decode("y").fault, "(gzip header checksum)"));
+  CHECK(has(run.decode_bytes(bad).fault, "(gzip header checksum)"));
   bad = plain;
   bad[3] = 0x20;
-  write_file(run.scratch / "y", bad);
-  CHECK(has(run.decode("y").fault, "unknown flags"));
+  CHECK(has(run.decode_bytes(bad).fault, "unknown flags"));
 }
 
 namespace {

@@ -27,9 +27,8 @@ class TwoWays {
   Decoded one, many;
 
   TwoWays(DecodeRun& run, const std::string& packed, std::size_t chunk = k_chunk) {
-    write_file(run.scratch / "y", packed);
     run.limits.threads = 1;
-    one = run.decode("y");
+    one = run.decode_bytes(packed);
     run.limits.threads = 3;
     run.limits.gzip_chunk = chunk;
     many = run.decode("y");
@@ -61,9 +60,8 @@ Joined join(DecodeRun& run, const std::string& packed, const GzipSizes& sizes,
             std::size_t block = std::size_t{512} * 1024, Kept kept = Kept::data,
             const Check& check = {}) {
   write_file(run.scratch / "y", packed);
-  RateLimit rate(-1);
-  Meter meter(rate, run.stop);
-  auto source = must(Source::open(run.scratch / "y", meter));
+  Metered metered;
+  auto source = must(Source::open(run.scratch / "y", metered.meter));
   auto blocks =
       std::make_unique<SourceBlocks>(source, std::vector<Slice>(), ReadAheadLimits{4096, 64, 2});
   REQUIRE(blocks->start());
@@ -337,9 +335,8 @@ TEST_CASE("gzip in chunks: neither small files nor text, and not with one thread
   if (!Inflater::can_begin_between()) return;  // a build with zlib
   DecodeRun run;
   const auto threads = [&](const DecoderLimits& limits) {
-    RateLimit rate(-1);
-    Meter meter(rate, run.stop);
-    auto source = must(Source::open(run.scratch / "y", meter));
+    Metered metered;
+    auto source = must(Source::open(run.scratch / "y", metered.meter));
     auto decoder = must(Decoder::open(source, limits));
     REQUIRE(decoder.next());
     return decoder.threads();

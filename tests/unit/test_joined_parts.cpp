@@ -1,8 +1,6 @@
 // Datasets whose source is in several files (the key join).
 #include <doctest/doctest.h>
 
-#include <functional>
-
 #include "common/text/human.hpp"
 #include "relayed_nodes.hpp"
 #include "relayed_stage.hpp"

@@ -51,29 +51,12 @@ void check_like_tar(PieceRun& run, const std::string& times_of_directories = "")
 // A directory to write to, and what a writer needs.
 struct Bench {
   explicit Bench(std::size_t names = std::size_t{1} << 20U)
-      : writer(dir.get(), 022, meter, space, {.threads = 3, .names = names}) {
+      : writer(room.dir.get(), 022, room.meter, room.space, {.threads = 3, .names = names}) {
     ::umask(022);
   }
   Scratch scratch;
-  RateLimit rate{-1};
-  std::atomic<bool> stop = false;
-  Meter meter{rate, stop};
-  Fd dir{::open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  Allowance allowance{{-1, -1, dir.get(), 0, "n1"}, stop};
-  Space space{dir.get(), allowance};
+  MeteredRoom room{scratch.path()};
   TreeWriter writer;
-};
-
-class Act final : public WriterTask {
- public:
-  explicit Act(std::function<void()> act) : act_(std::move(act)) {}
-  std::optional<WriterFault> run(EntryMaker&) override {
-    act_();
-    return {};
-  }
-
- private:
-  const std::function<void()> act_;
 };
 
 Entry written_file(const std::string& name, std::uint64_t size) {
@@ -105,10 +88,8 @@ struct Numbers final : EntryData {
 }  // namespace
 
 TEST_CASE("a name that comes again and again, in other writers' hands: the last one wins") {
-  PieceRun run;
-  REQUIRE(run.shell(python_tar(
-              "for i in range(3000): put('d%d/f%d' % (i % 3, i % 7), b'%d' % i * (i % 50 + 1))")) ==
-          0);
+  PieceRun run(python_tar(
+      "for i in range(3000): put('d%d/f%d' % (i % 3, i % 7), b'%d' % i * (i % 50 + 1))"));
   check_like_tar(run);
 }
 
@@ -210,8 +191,8 @@ TEST_CASE("data that writers fetch themselves") {
   SUBCASE("as told") {
     REQUIRE(add_all());
     CHECK(file_text(bench.scratch / "d1/41") == std::string(410, 'p'));
-    CHECK(bench.meter.files == 500);
-    CHECK(bench.meter.bytes_written == 10 * 499 * 500 / 2);
+    CHECK(bench.room.meter.files == 500);
+    CHECK(bench.room.meter.bytes_written == 10 * 499 * 500 / 2);
   }
   SUBCASE("more than told") {
     data.too_much = 333;
@@ -225,7 +206,7 @@ TEST_CASE("data that writers fetch themselves") {
     CHECK(status.text().starts_with("the worker ran out of memory\nTell your site's"));
   }
   SUBCASE("stopped") {
-    bench.stop = true;
+    bench.room.stop = true;
     CHECK(is_stopped(must_fail(add_all())));
   }
 }
@@ -249,12 +230,14 @@ TEST_CASE("data in pieces: with holes, out of order, and more than was told") {
 TEST_CASE("the parts of a large file have one writer, however idle another one is") {
   Bench bench;
   EntryRules rules;
-  WriterCrew crew({bench.dir.get(), bench.meter, bench.space, rules}, {2, std::size_t{1} << 20U});
+  WriterCrew crew({bench.room.dir.get(), bench.room.meter, bench.room.space, rules},
+                  {2, std::size_t{1} << 20U});
   const auto submit = [&crew](std::uint64_t near, bool is_part, const std::function<void()>& act) {
-    auto task = std::make_unique<Act>(act);
-    task->near = near;
-    task->only_near = is_part;
-    crew.submit(std::move(task));
+    const auto run = [act](EntryMaker&) {
+      act();
+      return std::optional<WriterFault>();
+    };
+    crew.submit({.run = run, .near = near, .only_near = is_part});
   };
   std::atomic<bool> may_go_on = false;
   std::vector<std::thread::id> writers;  // of the parts: one thread, or this is no place for them

@@ -90,10 +90,11 @@ TEST_CASE("a directory that is named like an archive has the place that is told 
 
 TEST_CASE("sources that are not there, or neither file nor directory") {
   PieceRun run("mkfifo fifo; ln -s nowhere dangling; echo x > f; ln -s f good");
-  CHECK(has(run.build("fifo"), "a FIFO"));
-  CHECK(has(run.build("/dev/zero"), "a device"));
-  CHECK(has(run.build("nothing"), "No such file"));
-  CHECK(has(run.build("dangling"), "No such file"));
+  for (const auto& [source, fault] : {std::pair{"fifo", "a FIFO"},
+                                      {"/dev/zero", "a device"},
+                                      {"nothing", "No such file"},
+                                      {"dangling", "No such file"}})
+    CHECK(has(run.build(source), fault));
   CHECK(run.build("good") == "");
 }
 
@@ -101,20 +102,18 @@ TEST_CASE("strip, include and exclude") {
   PieceRun run(
       "mkdir -p top/train top/val/deep; for f in train/1.png train/1.txt val/2.png "
       "val/deep/3.png; do echo $f > top/$f; done; tar cf x.tar top");
-  const auto files = [&] {
-    return run.shell("cd " + run.out() + " && find . -type f | sort > ../files");
+  const auto files_of = [&](const std::string& name) {
+    CHECK(run.build(name) == "");
+    REQUIRE(run.shell("cd " + run.out() + " && find . -type f | sort > ../files") == 0);
+    return file_text(run.scratch / "files");
   };
   run.item.strip = 1;
   run.item.include = {"*.png"};
   run.item.exclude = {"val/deep"};
-  CHECK(run.build("x.tar") == "");
-  REQUIRE(files() == 0);
-  CHECK(file_text(run.scratch / "files") == "./train/1.png\n./val/2.png\n");
+  CHECK(files_of("x.tar") == "./train/1.png\n./val/2.png\n");
   run.item = {};
   run.item.include = {"val"};
-  CHECK(run.build("top") == "");
-  REQUIRE(files() == 0);
-  CHECK(file_text(run.scratch / "files") == "./val/2.png\n./val/deep/3.png\n");
+  CHECK(files_of("top") == "./val/2.png\n./val/deep/3.png\n");
   CHECK(run.shell("test ! -e " + run.out("train")) == 0);
   run.item = {};
   run.item.strip = 9;
@@ -205,12 +204,22 @@ TEST_CASE("an archive of nothing but links that lead out of it says so") {
 
 namespace {
 
-PieceLook look(const PieceRun& run, const std::string& name, std::chrono::milliseconds limit) {
-  RateLimit rate(-1);
-  const std::atomic<bool> stop = false;
-  Meter meter(rate, stop);
-  auto piece = must(Piece::open(run.scratch / name, run.item, meter, {3}));
+PieceLook look(const PieceRun& run, const std::string& name,
+               std::chrono::milliseconds limit = std::chrono::minutes(1)) {
+  Metered metered;
+  auto piece = must(Piece::open(run.scratch / name, run.item, metered.meter, {3}));
   return must(piece.look(limit));
+}
+
+// Of one source, as a dataset with `item` would need it.
+Need need_of(const PieceRun& run, const std::string& name) {
+  Metered metered;
+  auto piece = must(Piece::open(run.scratch / name, run.item, metered.meter, {}));
+  return must(piece.need());
+}
+
+bool about(std::uint64_t bytes, std::uint64_t wanted) {
+  return bytes >= wanted && bytes < wanted + wanted / 10 + 64 * 1024;
 }
 
 }  // namespace
@@ -221,40 +230,23 @@ TEST_CASE("a look counts what it comes to, and writes nothing") {
       "zip -qr z.zip d; cp d/a plain");
   for (const std::string name : {"t.tar", "t.tar.gz"}) {
     CAPTURE(name);
-    const PieceLook all = look(run, name, std::chrono::seconds(60));
+    const PieceLook all = look(run, name);
     CHECK(all.is_whole);
     CHECK(all.files == 2);
     CHECK(all.bytes == 3 * 1024 * 1024 + 2);
     CHECK(all.spent.count() > 0);
     CHECK(!all.index);
   }
-  const PieceLook zip = look(run, "z.zip", std::chrono::seconds(60));
+  const PieceLook zip = look(run, "z.zip");
   REQUIRE(zip.index);
   CHECK(zip.index->files == 2);
   CHECK(zip.index->bytes == 3 * 1024 * 1024 + 2);
   CHECK(zip.index->is_plain);
-  const PieceLook plain = look(run, "plain", std::chrono::seconds(60));
+  const PieceLook plain = look(run, "plain");
   CHECK(plain.is_whole);
   CHECK(plain.position == 3 * 1024 * 1024);
   CHECK(!look(run, "t.tar", std::chrono::milliseconds(0)).is_whole);
 }
-
-namespace {
-
-// Of one source, as a dataset with `item` would need it.
-Need need_of(const PieceRun& run, const std::string& name) {
-  RateLimit rate(-1);
-  const std::atomic<bool> stop = false;
-  Meter meter(rate, stop);
-  auto piece = must(Piece::open(run.scratch / name, run.item, meter, {}));
-  return must(piece.need());
-}
-
-bool about(std::uint64_t bytes, std::uint64_t wanted) {
-  return bytes >= wanted && bytes < wanted + wanted / 10 + 64 * 1024;
-}
-
-}  // namespace
 
 TEST_CASE("the need is known where file or format tell it") {
   PieceRun run(

@@ -6,6 +6,19 @@
 
 using namespace nodestage;
 
+namespace {
+
+// Builds a file that stays as it is.
+void check_copied(NamedRun& run, const std::string& name) {
+  CAPTURE(name);
+  CHECK(run.build(name) == "");
+  CHECK(run.kind == "file");
+  CHECK(run.name == name);
+  CHECK(run.shell("cmp " + name + " " + run.out()) == 0);
+}
+
+}  // namespace
+
 TEST_CASE("a checkpoint is copied, whatever its name is") {
   NamedRun run(
       "mkdir a; echo 1 > a/data.pkl; echo 3 > a/version; zip -q0r z.pth.tar a; "
@@ -13,10 +26,7 @@ TEST_CASE("a checkpoint is copied, whatever its name is") {
       "printf '\\200\\004\\225' > n.tar; tar cf t.pth.tar a; rm a/version; "
       "zip -q0r x.zip a");
   for (const std::string name : {"z.pth.tar", "p.pth.tar", "n.tar", "model.zip"}) {
-    CAPTURE(name);
-    CHECK(run.build(name) == "");
-    CHECK(run.kind == "file");
-    CHECK(run.name == name);
+    check_copied(run, name);
     CHECK(run.note.starts_with("copied as it is: its content is a checkpoint ("));
   }
   for (const std::string name : {"t.pth.tar", "x.zip"}) {
@@ -37,11 +47,7 @@ TEST_CASE("what is no archive is copied as it is") {
       "gzip z.zip");
   for (const std::string name :
        {"x.csv", "x.csv.gz", "empty", "zeros", "odd.gz", "w.npz", "W.DOCX", "z.zip.gz"}) {
-    CAPTURE(name);
-    CHECK(run.build(name) == "");
-    CHECK(run.kind == "file");
-    CHECK(run.name == name);
-    CHECK(run.shell("cmp " + name + " " + run.out()) == 0);
+    check_copied(run, name);
     struct stat from {};
     REQUIRE(::stat((run.scratch / name).c_str(), &from) == 0);
     CHECK(run.bytes_read == static_cast<std::uint64_t>(from.st_size));
@@ -56,14 +62,10 @@ TEST_CASE("an archive inside a file that is not named as one is copied, with a n
       "cp m.zip m.mar; tar czf m.gz x.csv; tar cf m.pkl x.csv; tar cf m.npz x.csv; "
       "bsdtar --format=iso9660 -cf m.iso x.csv");
   for (const std::string name : {"m.bin", "model", "m.mar", "m.gz", "m.pkl", "m.npz", "m.iso"}) {
-    CAPTURE(name);
     run.item.extract = Extract::automatic;
-    CHECK(run.build(name) == "");
-    CHECK(run.kind == "file");
-    CHECK(run.name == name);
+    check_copied(run, name);
     CHECK(run.note.starts_with("copied as it is: its content is an archive ("));
     CHECK(has(run.note, "extract=yes extracts it"));
-    CHECK(run.shell("cmp " + name + " " + run.out()) == 0);
     run.item.extract = Extract::yes;
     CHECK(run.build(name) == "");
     CHECK(run.kind != "file");
@@ -82,15 +84,14 @@ TEST_CASE("an archive inside a file that is not named as one is copied, with a n
 }
 
 TEST_CASE("with extract=yes, a compressed file that is no archive becomes what is in it") {
-  NamedRun run;
+  NamedRun run(
+      "seq 300000 > x.csv; chmod 640 x.csv; touch -d 2001-02-03 x.csv; gzip -k x.csv; "
+      "bzip2 -k x.csv; xz -k x.csv; zstd -q x.csv; lz4 -q x.csv x.csv.lz4; "
+      "chmod 640 x.csv.lz4; touch -r x.csv x.csv.lz4; xz -k --format=lzma x.csv; "
+      "cp -p x.csv.gz plain; cat x.csv.gz x.csv.gz > two.GZ; "
+      "zip -q z.zip x.csv; gzip z.zip; : | gzip > empty.gz; cp x.csv.gz x.pth; gzip -c "
+      "x.csv.gz > x.csv.gz.gz; tar cf - x.csv | gzip > t.gz");
   run.item.extract = Extract::yes;
-  REQUIRE(
-      run.shell("seq 300000 > x.csv; chmod 640 x.csv; touch -d 2001-02-03 x.csv; gzip -k x.csv; "
-                "bzip2 -k x.csv; xz -k x.csv; zstd -q x.csv; lz4 -q x.csv x.csv.lz4; "
-                "chmod 640 x.csv.lz4; touch -r x.csv x.csv.lz4; xz -k --format=lzma x.csv; "
-                "cp -p x.csv.gz plain; cat x.csv.gz x.csv.gz > two.GZ; "
-                "zip -q z.zip x.csv; gzip z.zip; : | gzip > empty.gz; cp x.csv.gz x.pth; gzip -c "
-                "x.csv.gz > x.csv.gz.gz; tar cf - x.csv | gzip > t.gz") == 0);
   struct Row {
     const char *source, *kind, *name, *same;
   };
@@ -103,7 +104,7 @@ TEST_CASE("with extract=yes, a compressed file that is no archive becomes what i
         Row{"empty.gz", "gz", "empty", "/dev/null"},
         Row{"x.csv.gz.gz", "gz", "x.csv.gz", "x.csv.gz"}}) {
     CAPTURE(row.source);
-    CHECK(run.build(run.scratch / row.source) == "");
+    CHECK(run.build(row.source) == "");
     CHECK(run.kind == row.kind);
     CHECK(run.name == row.name);
     if (row.same != std::string("-"))
@@ -115,57 +116,55 @@ TEST_CASE("with extract=yes, a compressed file that is no archive becomes what i
       CHECK(run.shell("[ \"$(stat -c '%a %y' " + run.out() +
                       ")\" = \"$(stat -c '%a %y' x.csv)\" ]") == 0);
   }
-  CHECK(run.build(run.scratch / "two.GZ") == "");
+  CHECK(run.build("two.GZ") == "");
   CHECK(run.shell("cat x.csv x.csv | cmp - " + run.out()) == 0);
-  CHECK(run.build(run.scratch / "z.zip.gz") == "");
+  CHECK(run.build("z.zip.gz") == "");
   CHECK(run.shell("unzip -qt " + run.out()) == 0);
   // An archive inside is extracted as ever.
-  CHECK(run.build(run.scratch / "t.gz") == "");
+  CHECK(run.build("t.gz") == "");
   CHECK(run.kind == "tar.gz");
   CHECK(run.name == "t");
   CHECK(run.shell("cmp x.csv " + run.out("x.csv")) == 0);
   run.item.strip = 1;
   run.item.include = {"a"};
   run.item.links = Links::follow;
-  CHECK(run.build(run.scratch / "x.csv.gz") == "");
+  CHECK(run.build("x.csv.gz") == "");
   CHECK(has(run.note,
             "it was decompressed to one file, for which strip= and include= had no meaning"));
   CHECK(has(run.note, "links= has a meaning for directories only"));
 }
 
 TEST_CASE("a compressed file that is damaged, cut off, or a part is a fault, as an archive is") {
-  NamedRun run;
+  NamedRun run(
+      "head -c 3M /dev/urandom > f; gzip -k f; xz -k f; zstd -q f; "
+      "for s in gz xz zst; do head -c 2M f.$s > cut.$s; cp f.$s bad.$s; "
+      "printf XXXX | dd of=bad.$s bs=1 seek=1000000 conv=notrunc status=none; done; "
+      "cp cut.gz f.gz.part01; (cat f.gz; echo junk) > junk.gz; (cat f.gz; bzip2 -c f) "
+      "> two.gz; echo no > no.gz; : > none.gz; printf '\037\213\010broken' > odd.gz; "
+      "gzip -c f > n.tar.gz");
   run.item.extract = Extract::yes;
-  REQUIRE(
-      run.shell("head -c 3M /dev/urandom > f; gzip -k f; xz -k f; zstd -q f; "
-                "for s in gz xz zst; do head -c 2M f.$s > cut.$s; cp f.$s bad.$s; "
-                "printf XXXX | dd of=bad.$s bs=1 seek=1000000 conv=notrunc status=none; done; "
-                "cp cut.gz f.gz.part01; (cat f.gz; echo junk) > junk.gz; (cat f.gz; bzip2 -c f) "
-                "> two.gz; echo no > no.gz; : > none.gz; printf '\037\213\010broken' > odd.gz; "
-                "gzip -c f > n.tar.gz") == 0);
-  for (const std::string suffix : {".gz", ".xz", ".zst"}) {
+  for (const auto& [suffix, tool] :
+       {std::pair<std::string, const char*>{".gz", "gzip"}, {".xz", "xz"}, {".zst", "zstd"}}) {
     for (const std::string name : {"cut", "bad"}) {
-      CAPTURE(name + suffix);
-      const std::string fault = run.build(run.scratch / (name + suffix));
-      CHECK(fault.starts_with(run.scratch / (name + suffix) + ": "));
+      const std::string file = name + suffix;
+      CAPTURE(file);
+      const std::string fault = run.build(file);
+      CHECK(fault.starts_with(run.scratch / file + ": "));
       CHECK(has(fault, name == "cut" ? "cut off" : "damaged"));
-      CHECK(has(fault, std::string(suffix == ".gz"   ? "gzip"
-                                   : suffix == ".xz" ? "xz"
-                                                     : "zstd") +
-                           " -t"));
+      CHECK(has(fault, tool + std::string(" -t")));
     }
   }
-  CHECK(has(run.build(run.scratch / "f.gz.part01"), "By its name it is one part"));
-  CHECK(has(run.build(run.scratch / "two.gz"), "another archive (bz2) begins"));
-  CHECK(has(run.build(run.scratch / "no.gz"),
+  CHECK(has(run.build("f.gz.part01"), "By its name it is one part"));
+  CHECK(has(run.build("two.gz"), "another archive (bz2) begins"));
+  CHECK(has(run.build("no.gz"),
             "is not an archive and not compressed, and extract=yes is for such files"));
-  CHECK(has(run.build(run.scratch / "none.gz"), "empty (0 bytes)"));
-  CHECK(has(run.build(run.scratch / "odd.gz"), "odd.gz: "));
-  CHECK(has(run.build(run.scratch / "n.tar.gz"), "is named like an archive, but is not one"));
-  CHECK(run.build(run.scratch / "junk.gz") == "");
+  CHECK(has(run.build("none.gz"), "empty (0 bytes)"));
+  CHECK(has(run.build("odd.gz"), "odd.gz: "));
+  CHECK(has(run.build("n.tar.gz"), "is named like an archive, but is not one"));
+  CHECK(run.build("junk.gz") == "");
   CHECK(run.note == "bytes after the end of the compressed data were ignored");
   run.leave_free = std::uint64_t{1} << 60;
-  CHECK(has(run.build(run.scratch / "f.gz"), run.scratch / "f.gz" + ": "));
+  CHECK(has(run.build("f.gz"), run.scratch / "f.gz" + ": "));
 }
 
 TEST_CASE("archives that nothing here reads are refused by their names") {

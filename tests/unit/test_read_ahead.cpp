@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include <chrono>
 #include <thread>
 
 #include "daemon/worker/read/read_ahead.hpp"
@@ -13,15 +12,10 @@ using namespace nodestage;
 
 namespace {
 
-struct Reading {
-  explicit Reading(const std::string& path, int rate_fd = -1) : rate(rate_fd), meter(rate, stop) {
-    auto opened = must(Source::open(path, meter));
-    source.emplace(std::move(opened));
-  }
-  RateLimit rate;
-  std::atomic<bool> stop = false;
-  Meter meter;
-  std::optional<Source> source;
+struct Reading : Metered {
+  explicit Reading(const std::string& path, int rate_fd = -1)
+      : Metered(rate_fd), source(must(Source::open(path, meter))) {}
+  Source source;
 };
 
 // Of a file of data, by up to four threads.
@@ -31,7 +25,7 @@ struct FourThreads {
   const std::string data;
   const std::string path = written();
   Reading reading{path};
-  ReadAhead ahead{*reading.source, 0, {4096, 9, 4}};
+  ReadAhead ahead{reading.source, 0, {4096, 9, 4}};
 
  private:
   [[nodiscard]] std::string written() const {
@@ -63,7 +57,7 @@ TEST_CASE("blocks come in order, whoever reads them") {
     for (const unsigned in_flight : {1U, 2U, 8U}) {
       for (const std::size_t offset : {std::size_t{0}, size / 3}) {
         Reading reading(scratch / "x");
-        ReadAhead ahead(*reading.source, offset, {4096, in_flight + 1, in_flight});
+        ReadAhead ahead(reading.source, offset, {4096, in_flight + 1, in_flight});
         REQUIRE(ahead.start());
         CHECK((all_of(ahead) == data.substr(offset)));
         CHECK(reading.meter.bytes_read == size - offset);
@@ -78,7 +72,7 @@ TEST_CASE("nobody waits, so no more than two blocks are read ahead") {
   for (int i = 0; i < 100; ++i) {
     Reading reading(scratch / "x");
     {
-      ReadAhead ahead(*reading.source, 0, {4096, 9, 4});
+      ReadAhead ahead(reading.source, 0, {4096, 9, 4});
       REQUIRE(ahead.start());
       while (reading.meter.bytes_read < 8192) std::this_thread::yield();
     }
@@ -106,14 +100,14 @@ TEST_CASE("a file that is shorter than it was ends where it ends") {
   write_file(scratch / "x", data);
   Reading reading(scratch / "x");
   std::filesystem::resize_file(scratch / "x", 10'000);
-  ReadAhead ahead(*reading.source, 0, {4096, 9, 4});
+  ReadAhead ahead(reading.source, 0, {4096, 9, 4});
   REQUIRE(ahead.start());
   CHECK((all_of(ahead) == data.substr(0, 10'000)));
 }
 
 TEST_CASE("a read that fails is told, and stays") {
   Reading reading("/proc/self/mem");  // a regular file, and nothing is at its start
-  ReadAhead ahead(*reading.source, 0, {4096, 9, 4});
+  ReadAhead ahead(reading.source, 0, {4096, 9, 4});
   REQUIRE(ahead.start());
   for (int i = 0; i < 2; ++i) {
     const Error block = must_fail(ahead.next());
@@ -131,11 +125,11 @@ TEST_CASE("who goes or stops does not wait for the rate limit") {
   REQUIRE(::pwrite(rate_fd.get(), &rate, sizeof rate, 0) == sizeof rate);
   {
     Reading reading(scratch / "x", rate_fd.get());
-    ReadAhead ahead(*reading.source, 0, {4096, 9, 4});
+    ReadAhead ahead(reading.source, 0, {4096, 9, 4});
     REQUIRE(ahead.start());
   }
   Reading reading(scratch / "x", rate_fd.get());
-  ReadAhead ahead(*reading.source, 0, {4096, 9, 4});
+  ReadAhead ahead(reading.source, 0, {4096, 9, 4});
   REQUIRE(ahead.start());
   reading.stop = true;
   CHECK(is_stopped(must_fail(ahead.next())));

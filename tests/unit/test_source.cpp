@@ -4,6 +4,7 @@
 
 #include "daemon/worker/copy/copy_leaf.hpp"
 #include "daemon/worker/read/source.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -25,6 +26,6 @@ TEST_CASE("other faults at opening have an advice of their own") {
   const std::string denied = open_fault("/p/d.tar", EACCES).text();
   CHECK(denied.find("/p/d.tar: Permission denied\nThe job's user must be able to read it: namei -l "
                     "/p/d.tar") == 0);
-  CHECK(denied.find("as with Kerberos") != std::string::npos);
-  CHECK(open_fault("/p/d.tar", EIO).text().find("Is its file system mounted") != std::string::npos);
+  CHECK(has(denied, "as with Kerberos"));
+  CHECK(has(open_fault("/p/d.tar", EIO).text(), "Is its file system mounted"));
 }

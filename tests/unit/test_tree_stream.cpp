@@ -5,6 +5,7 @@
 
 #include "common/os/file.hpp"
 #include "daemon/worker/piece/tree_stream.hpp"
+#include "metered.hpp"
 #include "texts.hpp"
 #include "tree_records.hpp"
 
@@ -13,13 +14,10 @@ using namespace nodestage;
 namespace {
 
 // A slot in which the whole stream has come.
-struct SentStream {
+struct SentStream : Metered {
   RelayRules rules;
   Fd board_fd{::memfd_create("board", MFD_CLOEXEC)};
   Fd spool{::memfd_create("spool", MFD_CLOEXEC)};
-  RateLimit rate{-1};
-  const std::atomic<bool> stop = false;
-  Meter meter{rate, stop};
   Board board;
   RelayedSources sources;
   RelayedTree tree;

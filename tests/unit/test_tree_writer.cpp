@@ -1,11 +1,11 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include <filesystem>
 
 #include "daemon/worker/write/entry_maker.hpp"
 #include "daemon/worker/write/tree_writer.hpp"
+#include "limited.hpp"
 #include "piece_run.hpp"
 #include "stage_run.hpp"
 
@@ -22,6 +22,12 @@ std::string written_listing(const std::string& directory, const std::string& int
          " | sort >> " +
          into;
 }
+
+struct CachedDirectories {
+  const Scratch scratch;
+  const Fd root{::open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+  DirectoryCache directories{root.get()};
+};
 
 }  // namespace
 
@@ -83,7 +89,7 @@ TEST_CASE("evil entries are refused, and touch nothing outside") {
     const std::string fault = run.build(name);
     INFO(name << ": " << fault);
     CHECK(fault.starts_with(run.scratch / name));
-    CHECK(fault.find('\n') != std::string::npos);
+    CHECK(has(fault, "\n"));
     CHECK(run.shell("test ! -e written -a ! -e out/written -a \"$(cat secret)\" = x") == 0);
   }
 }
@@ -100,13 +106,11 @@ TEST_CASE("absolute names land below the destination") {
 TEST_CASE("a hard link whose file was left out is told") {
   PieceRun run("mkdir a; echo x > a/one; ln a/one a/two; tar cf x.tar a/one a/two");
   run.item.exclude = {"a/one"};
-  CHECK(run.build("x.tar").find("entry 'a/two': is a hard link to 'a/one'") != std::string::npos);
+  CHECK(has(run.build("x.tar"), "entry 'a/two': is a hard link to 'a/one'"));
   run.prepare("ln a/one top; tar cf y.tar top a/one");
   run.item = {};
   run.item.strip = 1;
-  CHECK(
-      run.build("y.tar").find("entry 'a/one': is a hard link to 'top', which strip= leaves out") !=
-      std::string::npos);
+  CHECK(has(run.build("y.tar"), "entry 'a/one': is a hard link to 'top', which strip= leaves out"));
 }
 
 TEST_CASE("a hard link to itself: nothing new, or a fault when there is no such file") {
@@ -116,8 +120,7 @@ TEST_CASE("a hard link to itself: nothing new, or a fault when there is no such 
       "tar --delete -f bad.tar f");
   CHECK(run.build("good.tar") == "");
   CHECK(file_text(run.out("f")) == "x\n");
-  CHECK(run.build("bad.tar").find("entry 'g': is a hard link to itself, and nothing") !=
-        std::string::npos);
+  CHECK(has(run.build("bad.tar"), "entry 'g': is a hard link to itself, and nothing"));
 }
 
 TEST_CASE("names longer than a path may be") {
@@ -133,30 +136,22 @@ TEST_CASE("names longer than a path may be") {
   CHECK(run.shell("rm -rf top out1 out2") == 0);
 }
 
-TEST_CASE("where no more files may be open, those that are kept are closed") {
-  const Scratch scratch;
-  const Fd root(::open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const rlimit few{static_cast<rlim_t>(root.get()) + 12, before.rlim_max};
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+TEST_CASE_FIXTURE(CachedDirectories,
+                  "where no more files may be open, those that are kept are closed") {
   int failed = 0;
   {
-    DirectoryCache directories(root.get());
+    const Limited limited(RLIMIT_NOFILE, static_cast<rlim_t>(root.get()) + 12);
     for (int i = 0; i < 60; ++i) {
       if (!directories.open("a/b" + std::to_string(i))) ++failed;
     }
+    directories.forget();
   }
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(failed == 0);
   for (int i = 0; i < 60; ++i)
     CHECK(std::filesystem::is_directory(scratch / ("a/b" + std::to_string(i))));
 }
 
-TEST_CASE("the directories on the way are kept open, too") {
-  const Scratch scratch;
-  const Fd root(::open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  DirectoryCache directories(root.get());
+TEST_CASE_FIXTURE(CachedDirectories, "the directories on the way are kept open, too") {
   REQUIRE(directories.open("a/b/c"));
   std::filesystem::rename(scratch / "a", scratch / "moved");
   REQUIRE(directories.open("a/b/d/e"));
@@ -167,13 +162,11 @@ TEST_CASE("the directories on the way are kept open, too") {
   CHECK(std::filesystem::is_directory(scratch / "a/b"));
 }
 
-TEST_CASE("what is on the way and no directory is told, and nothing is made beside it") {
-  const Scratch scratch;
-  const Fd root(::open(scratch.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+TEST_CASE_FIXTURE(CachedDirectories,
+                  "what is on the way and no directory is told, and nothing is made beside it") {
   std::filesystem::create_directory(scratch / "real");
   std::filesystem::create_directory_symlink("real", scratch / "link");
   write_file(scratch / "file", "x");
-  DirectoryCache directories(root.get());
   CHECK(directories.open("link/a").error().code == ELOOP);
   CHECK(directories.open("link").error().code == ELOOP);
   CHECK(directories.open("file/a").error().code == ENOTDIR);

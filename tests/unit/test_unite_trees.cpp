@@ -5,6 +5,7 @@
 
 #include "daemon/worker/tree/unite_trees.hpp"
 #include "limited.hpp"
+#include "metered.hpp"
 #include "share_run.hpp"
 #include "texts.hpp"
 
@@ -42,28 +43,25 @@ class UniteRun {
 
  private:
   int child(std::size_t count, Different different, bool is_file) {
-    RateLimit rate(-1);
-    const std::atomic<bool> stop = false;
-    Meter meter(rate, stop);
+    MeteredRoom room(scratch_.path());
+    Meter& meter = room.meter;
     meter.files = 10;
     meter.bytes_written = 100;
-    const auto top = open_at(AT_FDCWD, scratch_.path(), O_RDONLY | O_DIRECTORY);
-    Allowance allowance({-1, -1, top->get(), 0, "n1"}, stop);
-    const Space space(top->get(), allowance);
-    auto root = open_directory_at(top->get(), "0");
-    UnitedTree tree(std::move(*root), "s0", different, meter, space);
+    const int top = room.dir.get();
+    auto root = open_directory_at(top, "0");
+    UnitedTree tree(std::move(*root), "s0", different, meter, room.space);
     Status added;
     for (std::size_t i = 1; i < count && added; ++i) {
       const std::string name = std::to_string(i);
-      auto next = open_directory_at(top->get(), name);
+      auto next = open_directory_at(top, name);
       added = tree.add(std::move(*next), "s" + name, is_file);
-      if (added && ::unlinkat(top->get(), name.c_str(), AT_REMOVEDIR) != 0) return 2;
+      if (added && ::unlinkat(top, name.c_str(), AT_REMOVEDIR) != 0) return 2;
     }
     std::string text = added ? tree.note() : added.error().what;
     if (added)
       text += " -" + std::to_string(10 - meter.files) + " files -" +
               std::to_string(100 - meter.bytes_written) + " B";
-    return write_file(top->get(), "outcome", text, 0644) ? 0 : 1;
+    return write_file(top, "outcome", text, 0644) ? 0 : 1;
   }
 
   Scratch scratch_;
@@ -77,12 +75,11 @@ TEST_CASE("trees unite: each pair of entries of one name") {
   struct Case {
     const char* first;
     const char* second;
-    const char* refused;  // the outcome without merge=last
-    const char* last;     // and with it
+    std::string refused;  // the outcome without merge=last
+    std::string last;     // and with it
     const char* test;     // of the tree with merge=last; "": there is none
   };
-  constexpr const char* k_same = "1 file was in two of them, with equal contents -1 files -";
-  const std::string same = k_same;
+  const std::string same = "1 file was in two of them, with equal contents -1 files -";
   const std::string one_byte = same + "2 B";
   const std::string no_bytes = same + "0 B";
   const std::string differ = "n is in s1 and in s0, with different contents";
@@ -92,23 +89,22 @@ TEST_CASE("trees unite: each pair of entries of one name") {
   const std::string link_replaced = replaced + "0 B";
   const Case cases[] = {
       {"echo a > m", "echo b > n", k_nothing, k_nothing, "grep -q a m && grep -q b n"},
-      {"echo a > n", "echo a > n", one_byte.c_str(), one_byte.c_str(), "grep -q a n"},
+      {"echo a > n", "echo a > n", one_byte, one_byte, "grep -q a n"},
       {"echo a > n; touch -d 2020-01-01 n", "echo a > n; touch -d 2021-01-01 n; chmod 600 n",
-       one_byte.c_str(), one_byte.c_str(), "test $(stat -c %a-%y n | cut -c -8) = 600-2021"},
-      {"touch n", "touch n", no_bytes.c_str(), no_bytes.c_str(), "test -f n"},
-      {"echo a > n; chmod 0 n", "echo a > n; chmod 0 n", one_byte.c_str(), one_byte.c_str(),
+       one_byte, one_byte, "test $(stat -c %a-%y n | cut -c -8) = 600-2021"},
+      {"touch n", "touch n", no_bytes, no_bytes, "test -f n"},
+      {"echo a > n; chmod 0 n", "echo a > n; chmod 0 n", one_byte, one_byte,
        "test $(stat -c %a n) = 0"},
-      {"echo a > n", "echo b > n", differ.c_str(), two_replaced.c_str(), "grep -q b n"},
-      {"echo a > n", "echo ab > n", differ.c_str(), two_replaced.c_str(), "grep -q ab n"},
-      {"ln -s a n", "ln -s a n", no_bytes.c_str(), no_bytes.c_str(), "test $(readlink n) = a"},
-      {"ln -s a n", "ln -s b n", differ.c_str(), link_replaced.c_str(), "test $(readlink n) = b"},
-      {"echo a > n", "ln -s a n", differ.c_str(), two_replaced.c_str(), "test $(readlink n) = a"},
-      {"ln -s /etc n", "echo a > n", differ.c_str(), link_replaced.c_str(),
-       "test ! -L n && grep -q a n"},
-      {"mkdir n", "echo a > n", mixed.c_str(), mixed.c_str(), ""},
-      {"echo a > n", "mkdir n", mixed.c_str(), mixed.c_str(), ""},
-      {"ln -s /etc n", "mkdir n; touch n/nothing-is-made-there", mixed.c_str(), mixed.c_str(), ""},
-      {"mkdir n; touch n/a", "ln -s /etc n", mixed.c_str(), mixed.c_str(), ""},
+      {"echo a > n", "echo b > n", differ, two_replaced, "grep -q b n"},
+      {"echo a > n", "echo ab > n", differ, two_replaced, "grep -q ab n"},
+      {"ln -s a n", "ln -s a n", no_bytes, no_bytes, "test $(readlink n) = a"},
+      {"ln -s a n", "ln -s b n", differ, link_replaced, "test $(readlink n) = b"},
+      {"echo a > n", "ln -s a n", differ, two_replaced, "test $(readlink n) = a"},
+      {"ln -s /etc n", "echo a > n", differ, link_replaced, "test ! -L n && grep -q a n"},
+      {"mkdir n", "echo a > n", mixed, mixed, ""},
+      {"echo a > n", "mkdir n", mixed, mixed, ""},
+      {"ln -s /etc n", "mkdir n; touch n/nothing-is-made-there", mixed, mixed, ""},
+      {"mkdir n; touch n/a", "ln -s /etc n", mixed, mixed, ""},
       {"mkdir n; touch n/a", "mkdir n; touch n/b", k_nothing, k_nothing, "test -e n/a -a -e n/b"},
       {"mkdir -p n/x; touch n/x/a", "mkdir -p n/x n/y; touch n/x/b n/y/c", k_nothing, k_nothing,
        "test -e n/x/a -a -e n/x/b -a -e n/y/c"},
@@ -119,7 +115,7 @@ TEST_CASE("trees unite: each pair of entries of one name") {
       {"mkdir n; touch n/a", "mkdir n; touch n/b; chmod 750 n; touch -d 2020-02-02 n", k_nothing,
        k_nothing, "test \"$(stat -c '%a %Y' n)\" = \"750 $(date -d 2020-02-02 +%s)\""},
       {"touch a", "echo a > b; ln b c; chmod 444 b", k_nothing, k_nothing, "test b -ef c"},
-      {"echo a > n", "echo a > n; ln n m", no_bytes.c_str(), one_byte.c_str(), "test n -ef m"},
+      {"echo a > n", "echo a > n; ln n m", no_bytes, one_byte, "test n -ef m"},
       {"true", "mkdir n; mkfifo n/f", k_nothing, k_nothing, "test -p n/f"},
   };
   for (const Case& one : cases) {
@@ -224,28 +220,23 @@ TEST_CASE("merge: several options, of every kind, are one tree") {
   CHECK(has(run.what(), " × sources"));
 }
 
-TEST_CASE("merge: what newest= chooses of a glob is one tree") {
-  MergeRun run;
-  run.prepare("touch -d 2019-01-01 p1.tgz");
-  run.merge("p*.tgz").newest = 2;
-  REQUIRE(run.run() == 0);
-  CHECK(run.has_files("d/10/f d/2/f d/same"));
-  CHECK(has(run.note(), "the newest 2 of 3: "));
-}
-
-TEST_CASE("merge: newest= chooses in a directory as ever") {
-  MergeRun run;
-  run.prepare("touch -d 2019-01-01 c1/e");
-  run.merge("c1").newest = 1;
-  REQUIRE(run.run() == 0);
-  CHECK(run.has_files("own"));
-}
-
-TEST_CASE("merge: a single source is a tree, too") {
-  MergeRun run;
-  run.merge("x.csv");
-  REQUIRE(run.run() == 0);
-  CHECK(run.has_files("x.csv"));
+TEST_CASE("merge: what newest= chooses of a glob or in a directory, and a single source") {
+  struct Case {
+    const char* source;
+    unsigned newest;
+    const char* files;
+    const char* note;
+  };
+  for (const Case& one : {Case{"p*.tgz", 2, "d/10/f d/2/f d/same", "the newest 2 of 3: "},
+                          Case{"c1", 1, "own", ""}, Case{"x.csv", 0, "x.csv", ""}}) {
+    CAPTURE(one.source);
+    MergeRun run;
+    run.prepare("touch -d 2019-01-01 p1.tgz c1/e");
+    run.merge(one.source).newest = one.newest;
+    REQUIRE(run.run() == 0);
+    CHECK(run.has_files(one.files));
+    CHECK(has(run.note(), one.note));
+  }
 }
 
 TEST_CASE("merge: different contents are an error, or the last source's are taken") {

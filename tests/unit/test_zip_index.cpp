@@ -29,6 +29,11 @@ std::string fault_of(const PieceRun& run, const std::string& bytes) {
   return read(run, bytes).fault;
 }
 
+std::string build(PieceRun& run, const std::string& bytes, const std::string& name = "x.zip") {
+  write_file(run.scratch / name, bytes);
+  return run.build(name);
+}
+
 Entry only_entry(const PieceRun& run, const Member& member) {
   const Reading all = read(run, zip({member}));
   REQUIRE(all.fault == "");
@@ -119,8 +124,7 @@ TEST_CASE("bytes behind the end are ignored when the directory is where it says"
   PieceRun run;
   const std::string whole = zip({stored("one", "1")});
   CHECK(fault_of(run, whole + "\nx") == "");
-  write_file(run.scratch / "x.zip", whole + "\nx");
-  CHECK(run.build("x.zip") == "");
+  CHECK(build(run, whole + "\nx") == "");
   CHECK(run.note == "bytes after the end of the archive were ignored");
   CHECK(fault_of(run, zip({}) + "x") == "");
   // An inner zip whose end happens to be left of an outer one.
@@ -135,11 +139,9 @@ TEST_CASE("bytes behind the end are ignored when the directory is where it says"
 TEST_CASE("a zip behind a program is told by its end, when its name says zip") {
   PieceRun run;
   Layout layout{.before = "#!/bin/sh\nexec unzip"};
-  write_file(run.scratch / "x.zip", zip({stored("one", "1")}, layout));
-  CHECK(run.build("x.zip") == "");
+  CHECK(build(run, zip({stored("one", "1")}, layout)) == "");
   CHECK(run.kind == "zip");
-  write_file(run.scratch / "x.bin", zip({stored("one", "1")}, layout));
-  CHECK(run.build("x.bin") == "");
+  CHECK(build(run, zip({stored("one", "1")}, layout), "x.bin") == "");
   CHECK(run.kind == "file");
 }
 
@@ -148,24 +150,21 @@ TEST_CASE("what is wanted of it must be readable, which is told before anything 
   Member member = stored("big", "data");
   SUBCASE("a method of the last century") {
     member.told.method = member.local.method = 6;
-    write_file(run.scratch / "x.zip", zip({stored("one", "1"), member}));
-    CHECK(has(run.build("x.zip"),
+    CHECK(has(build(run, zip({stored("one", "1"), member})),
               "x.zip: entry 'big': is compressed with method 6, which nodestage cannot read\n"));
   }
   SUBCASE("Deflate64, and one that only libarchive reads") {
     Member other = stored("bzip2", "1");
     other.told.method = other.local.method = 12;
     member.told.method = member.local.method = 9;
-    write_file(run.scratch / "x.zip", zip({other, member}));
-    CHECK(has(run.build("x.zip"),
+    CHECK(has(build(run, zip({other, member})),
               "x.zip: entry 'big': is compressed with method 9 (Deflate64) among others, "
               "which nodestage cannot read\n"));
     return;
   }
   SUBCASE("a password") {
     member.told.flags = member.local.flags = 1;
-    write_file(run.scratch / "x.zip", zip({stored("one", "1"), member}));
-    CHECK(has(run.build("x.zip"),
+    CHECK(has(build(run, zip({stored("one", "1"), member})),
               "x.zip: entry 'big': is protected with a password, which a job cannot type\n"));
     return;
   }
@@ -277,8 +276,7 @@ TEST_CASE("names: bytes, UTF-8 where that is told and fits, and DOS's backslashe
 TEST_CASE("members come by their places; of two with one name the later one wins") {
   PieceRun run;
   std::vector<Member> members{stored("a", "first"), stored("b", "b"), stored("a", "second")};
-  write_file(run.scratch / "x.zip", zip(members));
-  REQUIRE(run.build("x.zip") == "");
+  REQUIRE(build(run, zip(members)) == "");
   CHECK(file_text(run.out("a")) == "second");
   CHECK(read(run, zip(members)).entries[2].data == "second");
 }

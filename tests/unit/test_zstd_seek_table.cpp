@@ -1,9 +1,8 @@
 #include <doctest/doctest.h>
 
-#include <fstream>
-
 #include "daemon/worker/decode/zstd_frames.hpp"
 #include "hex.hpp"
+#include "metered.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 
@@ -12,10 +11,8 @@ using namespace nodestage;
 namespace {
 
 std::optional<std::uint64_t> content_of(const std::string& path) {
-  RateLimit rate(-1);
-  const std::atomic<bool> stop = false;
-  Meter meter(rate, stop);
-  auto source = must(Source::open(path, meter));
+  Metered metered;
+  auto source = must(Source::open(path, metered.meter));
   return must(content_by_seek_table(source));
 }
 
@@ -30,18 +27,16 @@ TEST_CASE("the seek table's bytes") {
 }
 
 TEST_CASE("a table tells the content of its own file only") {
-  Scratch scratch;
+  const Scratch scratch;
+  const auto content = [&scratch](const std::string& file) {
+    write_file(scratch / "x", file);
+    return content_of(scratch / "x");
+  };
   const std::string table = encode_seek_table({{3, 1000}, {2, 500}});
-  std::ofstream(scratch / "good") << "abcde" << table;
-  std::ofstream(scratch / "longer") << "abcdef" << table;
-  std::ofstream(scratch / "short") << table.substr(9);
-  std::ofstream(scratch / "none") << "abcde";
-  std::ofstream(scratch / "with checksums", std::ios::binary)
-      << "abcde" << std::string("\x5e\x2a\x4d\x18\x15\0\0\0\5\0\0\0\7\0\0\0cccc\1\0\0\0\x80", 25)
-      << "\xb1\xea\x92\x8f";
-  CHECK(content_of(scratch / "good") == 1500);
-  CHECK(!content_of(scratch / "longer"));
-  CHECK(!content_of(scratch / "short"));
-  CHECK(!content_of(scratch / "none"));
-  CHECK(content_of(scratch / "with checksums") == 7);
+  CHECK(content("abcde" + table) == 1500);
+  for (const std::string& other : {"abcdef" + table, table.substr(9), std::string("abcde")})
+    CHECK(!content(other));
+  CHECK(content("abcde" +  // with checksums
+                std::string("\x5e\x2a\x4d\x18\x15\0\0\0\5\0\0\0\7\0\0\0cccc\1\0\0\0\x80", 25) +
+                "\xb1\xea\x92\x8f") == 7);
 }

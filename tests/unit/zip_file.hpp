@@ -1,20 +1,18 @@
 // Zip files byte by byte, as no archiver would write them; and their entries, read to the end.
 #pragma once
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "daemon/worker/archive/entry_limits.hpp"
+#include "daemon/worker/read/source.hpp"
 #include "daemon/worker/tree/file_data.hpp"
+#include "metered.hpp"
 #include "zip_bytes.hpp"
 
 namespace zip_file {
@@ -115,7 +113,7 @@ struct Reading {
 // Reads a source's entries with their data, whichever way these come.
 class Reader {
  public:
-  nodestage::Meter& meter() { return meter_; }
+  nodestage::Meter& meter() { return room_.meter; }
 
   nodestage::Status read_data(nodestage::Entries& entries, Seen& seen) {
     if (entries.data() != nullptr) return fetch(entries, seen);
@@ -134,7 +132,7 @@ class Reader {
   template <typename Open>
   Reading read_all(const std::string& path, Open open) {
     Reading all;
-    auto source = nodestage::Source::open(path, meter_);
+    auto source = nodestage::Source::open(path, room_.meter);
     if (!source) return {{}, source.error().text()};
     auto entries = open(*source);
     if (!entries) return {{}, entries.error().text()};
@@ -152,7 +150,7 @@ class Reader {
  private:
   nodestage::Status fetch(nodestage::Entries& entries, Seen& seen) {
     const nodestage::Fd memory(::memfd_create("entry", MFD_CLOEXEC));
-    nodestage::FileSink sink(memory.get(), seen.entry.size, {meter_, space_, stop_});
+    nodestage::FileSink sink(memory.get(), seen.entry.size, {room_.meter, room_.space, room_.stop});
     const nodestage::Status written = entries.data()->write(entries.id(), sink);
     seen.data.resize(sink.end());
     if (::pread(memory.get(), seen.data.data(), seen.data.size(), 0) !=
@@ -162,12 +160,7 @@ class Reader {
     return written;
   }
 
-  nodestage::RateLimit rate_{-1};
-  const std::atomic<bool> stop_ = false;
-  nodestage::Meter meter_{rate_, stop_};
-  const nodestage::Fd dir_{::open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  nodestage::Allowance allowance_{{-1, -1, dir_.get(), 0, "n1"}, stop_};
-  nodestage::Space space_{dir_.get(), allowance_};
+  MeteredRoom room_{"/tmp"};
 };
 
 template <typename Open>

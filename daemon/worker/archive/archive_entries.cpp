@@ -4,14 +4,9 @@
 #include <archive_entry.h>
 
 #include <algorithm>
-#include <array>
-#include <optional>
-#include <string_view>
 
 #include "common/wire/status_file.hpp"
-#include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/tar_header.hpp"
-#include "daemon/worker/archive/zip_index.hpp"
 
 namespace nodestage {
 namespace {
@@ -83,13 +78,6 @@ Entry entry_of(archive_entry* raw) {
   return entry;
 }
 
-// libarchive's memory is its own and changes with the next call.
-Slice copied(Bytes data) {
-  const std::shared_ptr<std::byte[]> memory(new std::byte[data.size()]);
-  std::copy(data.begin(), data.end(), memory.get());
-  return {memory, Bytes(memory.get(), data.size())};
-}
-
 // libarchive's answers, made strict.
 class FileEntries final : public Entries {
  public:
@@ -103,9 +91,7 @@ class FileEntries final : public Entries {
   Status open();
   Result<Entry*> next() override;
   Result<Block> read() override;
-  [[nodiscard]] const ArchiveContents* contents() const override {
-    return index_ ? &*index_ : nullptr;
-  }
+  [[nodiscard]] const ZipIndex* contents() const override { return index_ ? &*index_ : nullptr; }
   [[nodiscard]] std::string note() const override { return has_junk_ ? k_junk_note : ""; }
 
  private:
@@ -174,8 +160,9 @@ Result<Block> FileEntries::read() {
     if (status == ARCHIVE_EOF) return Block{};
     if (status != ARCHIVE_OK) return current_fault();
     if (size == 0) continue;
+    // libarchive's memory is its own and changes with the next call.
     return Block{static_cast<std::uint64_t>(offset),
-                 copied(Bytes(static_cast<const std::byte*>(data), size))};
+                 Slice::copy_of({static_cast<const std::byte*>(data), size})};
   }
 }
 
@@ -201,12 +188,10 @@ Status FileEntries::open() {
 
 // 7z: where its start says that its last header ends.
 Result<std::uint64_t> FileEntries::end() const {
-  std::array<std::byte, 32> start{};
-  TRY_ASSIGN(const std::size_t count, source_.read_at(0, start));
-  if (container_ != Container::seven_zip || count < start.size()) return source_.size();
-  const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
-  const auto end = more(more(start.size(), little_endian<std::uint64_t>(text, 12)),
-                        little_endian<std::uint64_t>(text, 20));
+  TRY_ASSIGN(const std::string start, source_.text_at(0, k_seven_zip_start));
+  if (container_ != Container::seven_zip || start.size() < k_seven_zip_start) return source_.size();
+  const auto end = more(more(start.size(), little_endian<std::uint64_t>(start, 12)),
+                        little_endian<std::uint64_t>(start, 20));
   return std::min(end, source_.size());
 }
 

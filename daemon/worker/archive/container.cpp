@@ -1,54 +1,40 @@
 #include "daemon/worker/archive/container.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "common/text/human.hpp"
+#include "common/text/part_names.hpp"
 #include "daemon/worker/archive/tar_header.hpp"
 #include "daemon/worker/archive/zip_index.hpp"
-#include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/decode/codec.hpp"
 
 namespace nodestage {
 namespace {
 
+constexpr std::size_t k_look_bytes = std::size_t{64} << 10;
+
 std::string_view start_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Leading blanks, octal digits, then a blank or NUL.
-std::optional<std::uint64_t> octal(std::string_view field) {
-  while (field.starts_with(' ')) field.remove_prefix(1);
-  std::uint64_t value = 0;
-  std::size_t digits = 0;
-  for (; digits < field.size() && field[digits] >= '0' && field[digits] <= '7'; ++digits) {
-    value = value * 8 + static_cast<std::uint64_t>(field[digits] - '0');
-  }
-  if (digits == 0 || (digits < field.size() && field[digits] != ' ' && field[digits] != '\0')) {
-    return std::nullopt;
-  }
-  return value;
+// Every kind of tar has a sum of the header's bytes. One that is empty is 0, which says nothing.
+bool is_tar(Bytes start) {
+  if (start.size() < k_tar_block) return false;
+  const TarHeaderBlock header(start);
+  return header.has_right_checksum() && header.checksum() != 0;
 }
 
-// Every kind of tar has the sum of the header's bytes, with the sum's field counted as blanks. Old
-// writers summed signed bytes.
-bool is_tar(std::string_view start) {
-  if (start.size() < k_tar_block) return false;
-  const auto claimed = octal(start.substr(148, 8));
-  if (!claimed) return false;
-  std::int64_t sum = 0;
-  std::int64_t signed_sum = 0;
-  for (std::size_t i = 0; i < k_tar_block; ++i) {
-    const char c = i >= 148 && i < 156 ? ' ' : start[i];
-    sum += static_cast<unsigned char>(c);
-    signed_sum += static_cast<signed char>(c);
-  }
-  const auto wanted = static_cast<std::int64_t>(*claimed);
-  return sum == wanted || signed_sum == wanted;
+// Parts of libarchive's texts, which differ from format to format and from release to release.
+constexpr std::string_view k_of_passwords[] = {"password", "ncrypt", "assphrase"};
+constexpr std::string_view k_of_methods[] = {"upport", "codec ID", "unavailable"};
+
+bool has_any(std::string_view text, std::span<const std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(), [text](std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+  });
 }
 
 }  // namespace
@@ -61,13 +47,10 @@ Container recognise_container(Bytes start) {
   };
   for (const ContainerRow& row : k_containers)
     if (std::any_of(std::begin(row.magics), std::end(row.magics), has)) return row.container;
-  return is_tar(text) ? Container::tar : Container::none;
+  return is_tar(start) ? Container::tar : Container::none;
 }
 
-bool starts_with_zero_block(Bytes start) {
-  const std::string_view text = start_text(start).substr(0, k_tar_block);
-  return text.size() == k_tar_block && text.find_first_not_of('\0') == std::string_view::npos;
-}
+bool starts_with_zero_block(Bytes start) { return zeros_before_data(start) >= k_tar_block; }
 
 // Of a local header, which has the name's length at 26 and the name at 30.
 bool has_pickle_first(Bytes start) {
@@ -76,12 +59,6 @@ bool has_pickle_first(Bytes start) {
   const auto length = little_endian<std::uint16_t>(text, 26);
   return text.substr(k_local_bytes, length).ends_with("/data.pkl");
 }
-
-namespace {
-
-constexpr std::size_t k_look_bytes = std::size_t{64} << 10;
-
-}  // namespace
 
 std::string joined_note(std::uint64_t archives) {
   return human_count(archives) + " archives, one after another, were extracted";
@@ -112,30 +89,21 @@ Result<bool> has_junk(const Source& source, std::uint64_t offset) {
     TRY_ASSIGN(const std::size_t count, source.read_at(offset, memory));
     if (count == 0) return false;
     const Bytes bytes = Bytes(memory).first(count);
-    const auto other =
-        std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; });
-    if (other == bytes.begin()) {
+    const std::size_t zeros = zeros_before_data(bytes);
+    if (zeros == 0) {
       const std::string kind = kind_of_start(bytes);
       if (!kind.empty()) return other_archive(source.path(), kind, offset);
       return true;
     }
-    offset += static_cast<std::uint64_t>(other - bytes.begin());
+    offset += zeros;
   }
 }
 
-namespace {
-
-// Parts of libarchive's texts, which differ from format to format and from release to release.
-constexpr std::string_view k_of_passwords[] = {"password", "ncrypt", "assphrase"};
-constexpr std::string_view k_of_methods[] = {"upport", "codec ID", "unavailable"};
-
-bool has_any(std::string_view text, std::span<const std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(), [text](std::string_view part) {
-    return text.find(part) != std::string_view::npos;
-  });
+std::string how_to_stage_parts(const std::string& path) {
+  const std::string option = how_to_join(path);
+  return "Stage the parts as one file, with " +
+         (option.empty() ? "a glob that matches them all and the key join" : option);
 }
-
-}  // namespace
 
 Error archive_fault(const std::string& path, Container container, const std::string& cause) {
   const std::string start = shown(path) + ": ";

@@ -39,6 +39,9 @@ Error other_archive(const std::string& path, const std::string& kind,
 // Looks at what is in the file from `offset` on: other_archive(), or whether anything but zeros is.
 Result<bool> has_junk(const Source& source, std::uint64_t offset);
 
+// "Stage the parts as one file, with --stage-dataset='/p/t.tar.part*:t,join'", for one of them.
+std::string how_to_stage_parts(const std::string& path);
+
 // What libarchive says of an archive that it cannot read, for the job's user.
 
 // `cause`: libarchive's text. It distinguishes a password, and a method that it lacks, from damage.

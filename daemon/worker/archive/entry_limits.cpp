@@ -1,7 +1,5 @@
 #include "daemon/worker/archive/entry_limits.hpp"
 
-#include <algorithm>
-
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
 #include "daemon/worker/basis/fault.hpp"

@@ -11,9 +11,7 @@
 #include "common/text/path_names.hpp"
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/container.hpp"
-#include "daemon/worker/archive/nested_member.hpp"
 #include "daemon/worker/decode/codec.hpp"
-#include "daemon/worker/decode/decoder.hpp"
 
 namespace nodestage {
 namespace {
@@ -38,10 +36,6 @@ bool is_tar_start(Bytes start, const ArchiveName& name) {
           starts_with_zero_block(start));
 }
 
-bool is_all_zero(Bytes bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
-}
-
 // Without what names the file, which is not there to be tested.
 std::string without_commands(std::string advice, const std::string& member) {
   for (const std::string_view mark : {"Test it with: ", "Compare it with the original: "}) {
@@ -64,6 +58,20 @@ struct Level {
   bool is_wanted = true;             // what is in it
   bool has_entries = false;
   bool has_threads = false;  // that decode it
+};
+
+// Counts things, and keeps the name of the first.
+struct FirstOf {
+  std::uint64_t count = 0;
+  std::string first;
+
+  void add(const std::string& name) {
+    if (count++ == 0) first = name;
+  }
+  // " (and 2 more)", or "".
+  [[nodiscard]] std::string others(const std::string& before, const std::string& behind) const {
+    return count > 1 ? " (" + before + human_count(count - 1) + behind + ")" : "";
+  }
 };
 
 class NestedEntries final : public Entries {
@@ -91,7 +99,7 @@ class NestedEntries final : public Entries {
   }
   [[nodiscard]] std::uint64_t id() const override { return outer_->id(); }
   [[nodiscard]] std::string note() const override;
-  [[nodiscard]] const ArchiveContents* contents() const override { return outer_->contents(); }
+  [[nodiscard]] const ZipIndex* contents() const override { return outer_->contents(); }
 
  private:
   [[nodiscard]] Entries& top() const { return levels_.empty() ? *outer_ : *levels_.back().entries; }
@@ -99,9 +107,8 @@ class NestedEntries final : public Entries {
   [[nodiscard]] Status check_link(const Entry& entry) const;
   Result<bool> open(const Entry& entry);
   void remember(const Level& level);
-  [[nodiscard]] bool is_excluded(const std::string& name) const;
+  [[nodiscard]] std::optional<std::string> stripped(const std::string& name) const;
   [[nodiscard]] bool is_wanted_file(const std::string& name) const;
-  [[nodiscard]] bool may_want_below(const std::string& prefix) const;
   Result<bool> open_level(Level& level, const ArchiveName& name);
   Result<bool> open_stream(Level& level, std::unique_ptr<Decoding> from, Coding coding);
   Result<bool> open_compressed(Level& level, Coding coding, const ArchiveName& name);
@@ -133,13 +140,10 @@ class NestedEntries final : public Entries {
   // Hashes of members' names, and of their directories' names, the first ones.
   std::unordered_set<std::size_t> extracted_;
   std::unordered_set<std::size_t> directories_;
-  std::uint64_t united_ = 0;  // with the directory of another member
-  std::string first_united_;
-  std::uint64_t copied_ = 0;             // bytes of members
-  std::uint64_t files_as_they_are_ = 0;  // named like archives
-  std::string first_as_it_is_;
-  std::uint64_t noted_ = 0;  // inner archives with notes
-  std::string first_note_;
+  std::uint64_t copied_ = 0;   // bytes of members
+  FirstOf united_;             // members, with the directory of another one
+  FirstOf files_as_they_are_;  // named like archives
+  FirstOf noted_;              // the notes of inner archives
 };
 
 Result<Entry*> NestedEntries::next() {
@@ -208,7 +212,8 @@ Result<bool> NestedEntries::open(const Entry& entry) {
   const std::size_t depth = levels_.size();
   if (entry.kind != Entry::Kind::file || depth == rules_.levels) return false;
   const std::size_t stem = nested_stem(entry.name);
-  if (stem == 0 || is_excluded(entry.name)) return false;
+  const auto name = stripped(entry.name);
+  if (stem == 0 || (name && rules_.filter->excludes(*name))) return false;
   const std::string around = depth == 0 ? "" : levels_.back().member;
   const auto read = [this, around, &from = top()]() -> Result<Block> {  // for any thread
     TRY(meter_.check());
@@ -219,13 +224,14 @@ Result<bool> NestedEntries::open(const Entry& entry) {
   Level level;
   level.member = entry.name;
   level.prefix = entry.name.substr(0, stem) + "/";
-  level.is_wanted = may_want_below(level.prefix);
+  const auto directory = stripped(level.prefix);
+  level.is_wanted = !directory || rules_.filter->may_want_below(*directory);
   if (!level.is_wanted && !is_wanted_file(entry.name)) return false;
   level.bytes = std::make_unique<MemberBytes>(read, entry.size);
   const auto opened = open_level(level, *archive_name(last_part(entry.name)));
   if (!opened && level.is_wanted) return of_member(opened.error(), level.member);
   if (opened && !*opened) {
-    if (is_wanted_file(entry.name) && files_as_they_are_++ == 0) first_as_it_is_ = entry.name;
+    if (is_wanted_file(entry.name)) files_as_they_are_.add(entry.name);
     level.bytes->keep_no_more();
     member_ = std::move(level.bytes);
     return false;
@@ -244,27 +250,19 @@ void NestedEntries::remember(const Level& level) {
   if (!member || !directory || extracted_.size() >= k_most_extracted) return;
   extracted_.insert(std::hash<std::string>()(*member));
   if (directories_.insert(std::hash<std::string>()(*directory)).second) return;
-  if (united_++ == 0) first_united_ = level.member;
+  united_.add(level.member);
 }
 
-// These two are about a member's own name.
-bool NestedEntries::is_excluded(const std::string& name) const {
+// The name as the filter takes it; empty: there is no filter, or nothing of the name is left.
+std::optional<std::string> NestedEntries::stripped(const std::string& name) const {
   const auto cleaned = clean_entry_name(name);
-  if (!rules_.filter || !cleaned) return false;
-  const auto stripped = rules_.filter->strip(*cleaned);
-  return stripped && rules_.filter->excludes(*stripped);
+  return rules_.filter && cleaned ? rules_.filter->strip(*cleaned) : std::nullopt;
 }
 
+// By the member's own name.
 bool NestedEntries::is_wanted_file(const std::string& name) const {
   const auto cleaned = clean_entry_name(name);
   return !rules_.filter || !cleaned || rules_.filter->map(*cleaned);
-}
-
-bool NestedEntries::may_want_below(const std::string& prefix) const {
-  const auto cleaned = clean_entry_name(prefix);
-  if (!rules_.filter || !cleaned) return true;
-  const auto stripped = rules_.filter->strip(*cleaned);
-  return !stripped || rules_.filter->may_want_below(*stripped);
 }
 
 Result<bool> NestedEntries::open_level(Level& level, const ArchiveName& name) {
@@ -277,7 +275,7 @@ Result<bool> NestedEntries::open_level(Level& level, const ArchiveName& name) {
     return open_stream(level, std::make_unique<PlainMember>(*level.bytes), coding);
   }
   const Container container = recognise_container(start);
-  if (container == Container::none && is_all_zero(start))
+  if (container == Container::none && zeros_before_data(start) == start.size())
     return fault(0, "empty: it begins with zeros", k_of_an_empty_one);
   const bool is_named_zip = name.container == Container::zip;
   const bool may_be_checkpoint = container == Container::zip && has_pickle_first(start);
@@ -384,7 +382,7 @@ Status NestedEntries::close() {
   levels_.pop_back();
   TRY(check_empty(level));
   std::string note = level.entries->note();
-  const ArchiveContents* contents = level.entries->contents();
+  const ZipIndex* contents = level.entries->contents();
   const Junk* const junk =
       level.decoder != nullptr && level.decoder->junk() ? &*level.decoder->junk() : nullptr;
   // Another archive there would be lost.
@@ -393,7 +391,7 @@ Status NestedEntries::close() {
   const bool has_junk = (contents != nullptr && contents->has_junk()) || junk != nullptr;
   if (has_junk && note.empty()) note = k_junk_note;
   if (!level.has_entries && note.empty()) note = "it has no entries";
-  if (!note.empty() && noted_++ == 0) first_note_ = "'" + shown(level.member) + "': " + note;
+  if (!note.empty()) noted_.add("'" + shown(level.member) + "': " + note);
   level.entries.reset();
   level.decoder.reset();
   level.file.reset();
@@ -415,20 +413,19 @@ Status NestedEntries::empty_copy() {
 
 std::string NestedEntries::note() const {
   std::string note = outer_->note();
-  const auto add = [&note](const std::string& text) { note += (note.empty() ? "" : "; ") + text; };
-  if (noted_ > 0)
-    add(first_note_ + (noted_ > 1 ? " (and " + human_count(noted_ - 1) + " more with notes)" : ""));
-  if (united_ > 0)
-    add("'" + shown(first_united_) + "' became the directory of another archive" +
-        (united_ > 1 ? " (and so did " + human_count(united_ - 1) + " more)" : "") +
-        ": of files with one name, the last is there");
-  const std::string name = "'" + shown(first_as_it_is_) + "'";
-  if (files_as_they_are_ == 1)
-    add(name + " is named like an archive, but is not one: it was copied as it is");
-  if (files_as_they_are_ > 1)
-    add(human_count(files_as_they_are_) +
-        " files are named like archives, but are not: they were " +
-        "copied as they are (the first is " + name + ")");
+  add_note(note, noted_.first + noted_.others("and ", " more with notes"));
+  if (united_.count > 0)
+    add_note(note, "'" + shown(united_.first) + "' became the directory of another archive" +
+                       united_.others("and so did ", " more") +
+                       ": of files with one name, the last is there");
+  const std::string name = "'" + shown(files_as_they_are_.first) + "'";
+  if (files_as_they_are_.count == 1)
+    add_note(note, name + " is named like an archive, but is not one: it was copied as it is");
+  if (files_as_they_are_.count > 1)
+    add_note(note, human_count(files_as_they_are_.count) +
+                       " files are named like archives, but are not: they were copied as they are "
+                       "(the first is " +
+                       name + ")");
   return note;
 }
 

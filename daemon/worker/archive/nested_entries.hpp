@@ -14,7 +14,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "common/request/request.hpp"
 #include "common/wire/worker_order.hpp"

@@ -20,16 +20,51 @@ constexpr std::size_t k_most_kept = std::size_t{16} << 20;
 // Holes of a sparse member are read as zeros. More of them are a bomb.
 constexpr std::uint64_t k_most_holes = std::uint64_t{1} << 30;
 
-Slice copy_of(Bytes data) {
-  const std::shared_ptr<std::byte[]> memory(new std::byte[data.size()]);
-  std::copy(data.begin(), data.end(), memory.get());
-  return {memory, Bytes(memory.get(), data.size())};
-}
-
 // A codec may hold several.
 Result<Slice> copied_next(MemberBytes& bytes) {
   TRY_ASSIGN(const Slice slice, bytes.next());
-  return copy_of(slice.bytes());
+  return Slice::copy_of(slice.bytes());
+}
+
+// A member as a decoder's threads take it: in copies, as above.
+class MemberBlocks final : public InputBlocks {
+ public:
+  MemberBlocks(MemberBytes& bytes, std::vector<Slice> first)
+      : bytes_(bytes), first_(first.begin(), first.end()) {}
+
+  Status start() override { return {}; }
+  Result<Slice> next() override {
+    if (is_stopped_) return stopped();
+    if (!fault_) return fault_.error();
+    if (first_.empty()) {
+      auto slice = copied_next(bytes_);
+      if (!slice) fault_ = slice.error();
+      return slice;
+    }
+    const Slice first = std::move(first_.front());
+    first_.pop_front();
+    return first;
+  }
+  void stop() override { is_stopped_ = true; }
+
+ private:
+  MemberBytes& bytes_;
+  std::deque<Slice> first_;
+  Status fault_;  // is repeated
+  std::atomic<bool> is_stopped_ = false;
+};
+
+constexpr const char* k_copy = "a member's copy";
+
+Result<Fd> make_unnamed(const NestedRoom& room) {
+  constexpr const char* k_name = ".nodestage-nested.tmp";
+  TRY(room.space.take({0, 1}));
+  room.space.wrote({0, 1});
+  if (auto fd = open_at(room.dir_fd, ".", O_TMPFILE | O_RDWR, 0600)) return fd;
+  auto fd = open_at(room.dir_fd, k_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!fd) return room.space.explain(k_name, fd.error().code);
+  if (::unlinkat(room.dir_fd, k_name, 0) != 0) return room.space.explain(k_name, errno);
+  return fd;
 }
 
 }  // namespace
@@ -44,7 +79,7 @@ Result<Block> MemberBytes::block() {
   }
   if (!keeps_) return block;
   // The outer archive's reader waits for its blocks if too many are held.
-  if (kept_bytes_ > k_member_start) block.data = copy_of(block.data.bytes());
+  if (kept_bytes_ > k_member_start) block.data = Slice::copy_of(block.data.bytes());
   kept_bytes_ += block.data.size();
   if (kept_bytes_ > k_most_kept)
     return Error{E2BIG, "the beginning of its compressed data cannot be decoded"};
@@ -97,10 +132,10 @@ Result<Slice> PlainMember::next() {
   for (;;) {
     TRY_ASSIGN(Slice slice, bytes_.next());
     position_ += slice.size();
-    if (slice.empty()) return copy_of(std::exchange(rest_, {}));
+    if (slice.empty()) return Slice::copy_of(std::exchange(rest_, {}));
     if (!rest_.empty()) {
       rest_.insert(rest_.end(), slice.bytes().begin(), slice.bytes().end());
-      slice = copy_of(rest_);
+      slice = Slice::copy_of(rest_);
     }
     const std::size_t round = slice.size() / k_round_bytes * k_round_bytes;
     const Bytes rest = slice.bytes().subspan(round);
@@ -119,11 +154,7 @@ CompressedMember::CompressedMember(MemberBytes& bytes, BufferPool& pool,
 Result<Slice> CompressedMember::next() {
   if (!first_.empty()) return std::exchange(first_, {});
   Result<Slice> slice = Slice();
-  const Status done = guarded([&]() -> Status {
-    slice = decode();
-    return {};
-  });
-  if (!done) return done.error();
+  TRY(guarded([&] { slice = decode(); }));
   return slice;
 }
 
@@ -135,38 +166,6 @@ Result<Slice> CompressedMember::decode() {
   if (!reader_.fault()) return reader_.fault().error();
   return Slice();
 }
-
-namespace {
-
-// A member as a decoder's threads take it: in copies, as above.
-class MemberBlocks final : public InputBlocks {
- public:
-  MemberBlocks(MemberBytes& bytes, std::vector<Slice> first)
-      : bytes_(bytes), first_(first.begin(), first.end()) {}
-
-  Status start() override { return {}; }
-  Result<Slice> next() override {
-    if (is_stopped_) return stopped();
-    if (!fault_) return fault_.error();
-    if (first_.empty()) {
-      auto slice = copied_next(bytes_);
-      if (!slice) fault_ = slice.error();
-      return slice;
-    }
-    const Slice first = std::move(first_.front());
-    first_.pop_front();
-    return first;
-  }
-  void stop() override { is_stopped_ = true; }
-
- private:
-  MemberBytes& bytes_;
-  std::deque<Slice> first_;
-  Status fault_;  // is repeated
-  std::atomic<bool> is_stopped_ = false;
-};
-
-}  // namespace
 
 Result<std::unique_ptr<Decoding>> start_member_decoding(MemberBytes& bytes,
                                                         const Decoder::Stream& about,
@@ -183,29 +182,9 @@ Result<std::unique_ptr<Decoding>> start_member_decoding(MemberBytes& bytes,
     input.first.push_back(std::move(slice));
   }
   Result<std::unique_ptr<Decoding>> started = Error{};
-  TRY(guarded([&] {
-    started = start_decoding(std::move(input), about.coding, limits);
-    return Status();
-  }));
+  TRY(guarded([&] { started = start_decoding(std::move(input), about.coding, limits); }));
   return started;
 }
-
-namespace {
-
-constexpr const char* k_copy = "a member's copy";
-
-Result<Fd> make_unnamed(const NestedRoom& room) {
-  constexpr const char* k_name = ".nodestage-nested.tmp";
-  TRY(room.space.take({0, 1}));
-  room.space.wrote({0, 1});
-  if (auto fd = open_at(room.dir_fd, ".", O_TMPFILE | O_RDWR, 0600)) return fd;
-  auto fd = open_at(room.dir_fd, k_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!fd) return room.space.explain(k_name, fd.error().code);
-  if (::unlinkat(room.dir_fd, k_name, 0) != 0) return room.space.explain(k_name, errno);
-  return fd;
-}
-
-}  // namespace
 
 Result<Fd> MemberCopy::take(MemberBytes& bytes, const NestedRoom& room,
                             const std::function<Status(std::uint64_t)>& within) {

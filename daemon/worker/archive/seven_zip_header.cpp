@@ -5,8 +5,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -14,14 +12,12 @@
 #include "daemon/worker/archive/archive_entries.hpp"
 #include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/zip_index.hpp"
-#include "daemon/worker/decode/codec.hpp"
 
 namespace nodestage {
 namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::size_t k_seven_zip_start = 32;
 constexpr std::uint64_t k_most_header = std::uint64_t{256} << 20;  // of some million files
 constexpr int k_most_codings = 4;                                  // of a header, in each other
 

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "daemon/worker/decode/codec.hpp"
 #include "daemon/worker/decode/decoder.hpp"
 #include "daemon/worker/tree/xattrs.hpp"
 
@@ -89,13 +88,14 @@ class TarHeaderBlock {
  public:
   enum class Dialect { v7, ustar, gnu };
 
-  // Borrows 512 bytes.
+  // Borrows the first 512 bytes.
   explicit TarHeaderBlock(Bytes block)
       : block_(reinterpret_cast<const char*>(block.data()), k_tar_block) {}
 
   [[nodiscard]] bool is_zero() const;
   // The sum of unsigned bytes, or of signed ones, as some old writers computed it.
   [[nodiscard]] bool has_right_checksum() const;
+  [[nodiscard]] std::optional<std::int64_t> checksum() const { return number(148, 8); }
 
   [[nodiscard]] char type() const { return block_[156]; }
   [[nodiscard]] Dialect dialect() const;

@@ -27,7 +27,7 @@ class ZipEntries final : public Entries, private EntryData {
   Result<Block> read() override;
   [[nodiscard]] const EntryData* data() const override { return is_fetched_ ? this : nullptr; }
   [[nodiscard]] std::uint64_t id() const override { return current_; }
-  [[nodiscard]] const ArchiveContents* contents() const override { return &index_; }
+  [[nodiscard]] const ZipIndex* contents() const override { return &index_; }
 
  private:
   Status write(std::uint64_t id, FileSink& sink) const override;
@@ -132,9 +132,10 @@ Status ZipEntries::write(std::uint64_t id, FileSink& sink) const {
 // libarchive reads no zip that zip has split.
 Error odd_split_zip(const Source& source, const ZipIndex& index) {
   for (std::size_t i = 0; i < index.size(); ++i) {
-    if (const Status readable = index.check_readable(i); !readable)
+    const ZipRecord record = index.record(i);
+    if (const Status readable = record.check_readable(); !readable)
       return with_prefix(readable.error(),
-                         shown(source.path()) + ": entry '" + shown(index.member(i).name) + "': ");
+                         shown(source.path()) + ": entry '" + shown(record.name()) + "': ");
   }
   return fault(
       ENOTSUP,

@@ -4,12 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "common/text/human.hpp"
-#include "common/text/part_names.hpp"
 #include "common/text/path_names.hpp"
 #include "common/wire/status_file.hpp"
+#include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/basis/fault.hpp"
 #include "daemon/worker/gzip/inflater.hpp"
 
@@ -207,10 +206,8 @@ Error truncated(const Source& source) {
 Error in_parts(const Source& source) {
   std::string first = source.path();
   if (has_suffix(first, ".zip")) first.replace(first.size() - 2, 2, "01");
-  const std::string option = how_to_join(first);
   return fault(0, shown(source.path()) + ": is one part of a zip archive in several files",
-               "Stage the parts as one file, with " +
-                   (option.empty() ? "a glob that matches them all and the key join" : option));
+               how_to_stage_parts(first));
 }
 
 // "z.z03" of "z.zip"; "" if that has another name.
@@ -424,15 +421,6 @@ ZipRecord ZipIndex::record(std::size_t member) const {
   return record;
 }
 
-ArchiveContents::Member ZipIndex::member(std::size_t number) const {
-  const ZipRecord stated = record(number);
-  return {stated.name(), stated.size};
-}
-
-Status ZipIndex::check_readable(std::size_t number) const {
-  return record(number).check_readable();
-}
-
 Status ZipIndex::list_members(const Source& source, std::uint64_t shift) {
   std::string_view rest = text();
   while (auto record = ZipRecord::parse(rest)) {
@@ -481,7 +469,7 @@ bool ZipIndex::has_checkpoint(bool pickle_says_it) const {
   bool has_pickle = false;
   bool has_version = pickle_says_it;
   for (std::size_t i = 0; i < size() && !(has_pickle && has_version); ++i) {
-    const std::string name = member(i).name;
+    const std::string name = record(i).name();
     const std::string below = name.substr(name.find('/') + 1);
     has_pickle = has_pickle || below == "data.pkl";
     has_version = has_version || below == "version" || below == ".data/version";

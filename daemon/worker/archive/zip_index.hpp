@@ -81,16 +81,14 @@ struct ZipRecord {
 
 // The members in the order of their positions in the file, in which later ones win. Its memory is
 // the directory itself and 16 bytes for each member.
-class ZipIndex final : public ArchiveContents {
+class ZipIndex {
  public:
   struct Place {
     std::uint64_t offset;  // of the local header
     std::uint32_t record;  // in the directory
   };
 
-  [[nodiscard]] std::size_t size() const override { return places_.size(); }
-  [[nodiscard]] Member member(std::size_t number) const override;
-  [[nodiscard]] Status check_readable(std::size_t number) const override;
+  [[nodiscard]] std::size_t size() const { return places_.size(); }
   // Valid as long as the index. Any thread.
   [[nodiscard]] ZipRecord record(std::size_t member) const;
   [[nodiscard]] std::uint64_t offset(std::size_t member) const { return places_[member].offset; }
@@ -99,14 +97,16 @@ class ZipIndex final : public ArchiveContents {
     return member + 1 < places_.size() ? places_[member + 1].offset : directory_offset_;
   }
 
-  [[nodiscard]] std::uint64_t total_size() const override { return total_size_; }
+  [[nodiscard]] std::uint64_t total_size() const { return total_size_; }  // of all data, unpacked
   // Where the first member begins, or the directory if there is none.
   [[nodiscard]] std::uint64_t begin() const {
     return places_.empty() ? directory_offset_ : places_.front().offset;
   }
-  // Whether all members are stored or deflated (Deflate64 too) and have no password.
-  [[nodiscard]] bool is_plain() const override { return is_plain_; }
-  [[nodiscard]] bool has_junk() const override { return has_junk_; }
+  // Whether all members are stored or deflated (Deflate64 too) and have no password: then many
+  // threads can read it, and every member is readable.
+  [[nodiscard]] bool is_plain() const { return is_plain_; }
+  // Whether the file continues after the archive's end.
+  [[nodiscard]] bool has_junk() const { return has_junk_; }
   // Whether it is one as PyTorch writes it. If not `pickle_says_it`, its version must be there,
   // too.
   [[nodiscard]] bool has_checkpoint(bool pickle_says_it) const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <memory>
 
 #include "daemon/worker/decode/codec.hpp"
 #include "daemon/worker/gzip/inflater.hpp"
@@ -27,6 +26,44 @@ std::uint64_t latest_end(const ZipIndex& index, std::size_t member) {
 std::uint64_t next_serial() {
   static std::atomic<std::uint64_t> last = 0;
   return ++last;
+}
+
+using namespace std::string_view_literals;
+
+constexpr std::size_t k_member_block = std::size_t{1} << 20;
+
+std::string_view chars_of(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// What a thread needs again and again and is too expensive to make for each file.
+struct Tools {
+  Inflater inflater;
+  std::unique_ptr<Codec> deflate64;  // made for the first member that needs it
+  std::unique_ptr<std::byte[]> in{new std::byte[k_member_block]};
+  std::unique_ptr<std::byte[]> out{new std::byte[k_member_block]};
+};
+
+Tools& tools() {
+  thread_local Tools tools;
+  return tools;
+}
+
+// Whether a number agrees. A local header with a data descriptor or zip64 field may leave it out.
+bool agrees(std::uint64_t local, std::uint64_t stated) { return local == 0 || local == stated; }
+
+// What the local header and the directory disagree on; "" for nothing. `local` has the whole name.
+std::string disagreement(std::string_view local, std::string_view extra, const ZipRecord& record) {
+  if (local.substr(k_local_bytes, record.raw_name.size()) != record.raw_name) return "name";
+  if (little_endian<std::uint16_t>(local, 8) != record.method) return "compression method";
+  const unsigned flags = little_endian<std::uint16_t>(local, 6) ^ record.flags;
+  if ((flags & ZipRecord::encrypted) != 0) return "encryption";
+  if (!agrees(little_endian<std::uint32_t>(local, 14), record.crc)) return "checksum";
+  std::uint64_t packed = little_endian<std::uint32_t>(local, 18);
+  std::uint64_t size = little_endian<std::uint32_t>(local, 22);
+  if (const auto wide = find_extra(extra, 1)) static_cast<void>(widen(*wide, {&size, &packed}));
+  if (!agrees(packed, record.packed)) return "compressed size";
+  return agrees(size, record.size) ? "" : "size";
 }
 
 }  // namespace
@@ -119,48 +156,6 @@ bool ZipReads::was_read(std::size_t run) {
   was_read_[run] = true;
   return before;
 }
-
-namespace {
-
-using namespace std::string_view_literals;
-
-constexpr std::size_t k_member_block = std::size_t{1} << 20;
-
-std::string_view chars_of(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-// What a thread needs again and again and is too expensive to make for each file.
-struct Tools {
-  Inflater inflater;
-  std::unique_ptr<Codec> deflate64;  // made for the first member that needs it
-  std::unique_ptr<std::byte[]> in{new std::byte[k_member_block]};
-  std::unique_ptr<std::byte[]> out{new std::byte[k_member_block]};
-};
-
-Tools& tools() {
-  thread_local Tools tools;
-  return tools;
-}
-
-// Whether a number agrees. A local header with a data descriptor or zip64 field may leave it out.
-bool agrees(std::uint64_t local, std::uint64_t stated) { return local == 0 || local == stated; }
-
-// What the local header and the directory disagree on; "" for nothing. `local` has the whole name.
-std::string disagreement(std::string_view local, std::string_view extra, const ZipRecord& record) {
-  if (local.substr(k_local_bytes, record.raw_name.size()) != record.raw_name) return "name";
-  if (little_endian<std::uint16_t>(local, 8) != record.method) return "compression method";
-  const unsigned flags = little_endian<std::uint16_t>(local, 6) ^ record.flags;
-  if ((flags & ZipRecord::encrypted) != 0) return "encryption";
-  if (!agrees(little_endian<std::uint32_t>(local, 14), record.crc)) return "checksum";
-  std::uint64_t packed = little_endian<std::uint32_t>(local, 18);
-  std::uint64_t size = little_endian<std::uint32_t>(local, 22);
-  if (const auto wide = find_extra(extra, 1)) static_cast<void>(widen(*wide, {&size, &packed}));
-  if (!agrees(packed, record.packed)) return "compressed size";
-  return agrees(size, record.size) ? "" : "size";
-}
-
-}  // namespace
 
 Status ZipMember::open(Bytes start) {
   if (start.empty()) {

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "daemon/worker/archive/zip_index.hpp"
-#include "daemon/worker/decode/codec.hpp"
 #include "daemon/worker/read/buffer.hpp"
 
 namespace nodestage {

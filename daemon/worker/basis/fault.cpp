@@ -36,6 +36,10 @@ Error with_advice(Error error, std::string_view advice) {
   return error;
 }
 
+void add_note(std::string& notes, const std::string& note) {
+  if (!note.empty()) notes += (notes.empty() ? "" : "; ") + note;
+}
+
 Error thrown(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) == nullptr) return Error{0, error.what()};
   return fault(ENOMEM, "the worker ran out of memory",

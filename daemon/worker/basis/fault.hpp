@@ -1,6 +1,7 @@
 // Faults as a job's user reads them: what happened, and what to do about it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -29,6 +30,13 @@ Number little_endian(std::string_view text, std::size_t at = 0) {
   return little_endian<Number>(std::as_bytes(std::span(text)), at);
 }
 
+// Returns how many zero bytes come first.
+inline std::size_t zeros_before_data(Bytes bytes) {
+  const auto other =
+      std::find_if(bytes.begin(), bytes.end(), [](auto b) { return b != std::byte{0}; });
+  return static_cast<std::size_t>(other - bytes.begin());
+}
+
 template <typename Number>
 void put_little_endian(std::string& text, Number number) {
   auto rest = static_cast<std::uint64_t>(number);
@@ -53,6 +61,9 @@ Error with_suffix(Error error, std::string_view suffix);
 
 // Adds advice to an error that has none yet.
 Error with_advice(Error error, std::string_view advice);
+
+// Adds a note for the user to others, unless it is "".
+void add_note(std::string& notes, const std::string& note);
 
 // For an exception of a library, at a thread's boundary.
 Error thrown(const std::exception& error);

@@ -1,10 +1,7 @@
 #include "daemon/worker/basis/task_crew.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <system_error>
-
-#include "daemon/worker/basis/fault.hpp"
 
 namespace nodestage {
 
@@ -64,19 +61,19 @@ void TaskCrew::add(unsigned thread, Tasks tasks) {
 
 void TaskCrew::work(unsigned thread) {
   for (;;) {
-    std::unique_ptr<Task> task;
+    Task task;
     {
       Lock lock(mutex_);
       task = take(thread, lock);
     }
     if (!task) return;
-    const Status status = run_task(*task, thread);
-    task.reset();
+    const Status status = guarded([&] { return task(thread); });
+    task = nullptr;
     end_task(status);
   }
 }
 
-std::unique_ptr<TaskCrew::Task> TaskCrew::take(unsigned thread, Lock& lock) {
+TaskCrew::Task TaskCrew::take(unsigned thread, Lock& lock) {
   while (left_ > 0 && !has_failed_) {
     if (auto task = next(thread)) return task;
     changed_.wait(lock);
@@ -84,9 +81,9 @@ std::unique_ptr<TaskCrew::Task> TaskCrew::take(unsigned thread, Lock& lock) {
   return nullptr;
 }
 
-std::unique_ptr<TaskCrew::Task> TaskCrew::next(unsigned thread) {
+TaskCrew::Task TaskCrew::next(unsigned thread) {
   auto& own = tasks_[thread];
-  std::unique_ptr<Task> task;
+  Task task;
   if (!own.empty()) {
     task = std::move(own.back());
     own.pop_back();
@@ -100,15 +97,6 @@ std::unique_ptr<TaskCrew::Task> TaskCrew::next(unsigned thread) {
     return task;
   }
   return task;
-}
-
-// A thread's boundary for exceptions of libraries.
-Status TaskCrew::run_task(Task& task, unsigned thread) {
-  try {
-    return task.run(thread);
-  } catch (const std::exception& error) {
-    return thrown(error);
-  }
 }
 
 void TaskCrew::end_task(const Status& status) {

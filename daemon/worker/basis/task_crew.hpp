@@ -12,10 +12,10 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "common/result.hpp"
@@ -24,7 +24,7 @@
 namespace nodestage {
 
 // ThreadGroup: a few threads that do the same work, until it is done or its owner is destroyed.
-// Not movable. `work` must return soon after its owner asks it to stop, and must not throw.
+// `work` must return soon after its owner asks it to stop, and must not throw.
 class ThreadGroup {
  public:
   ThreadGroup() = default;
@@ -40,12 +40,18 @@ class ThreadGroup {
   std::vector<std::thread> threads_;
 };
 
-// A thread's boundary for exceptions of libraries (no memory).
+// A thread's boundary for exceptions of libraries (no memory). `action` returns a Status or
+// nothing.
 template <typename Action>
 Status guarded(Action action) {
   try {
     try {
-      return action();
+      if constexpr (std::is_void_v<decltype(action())>) {
+        action();
+        return {};
+      } else {
+        return action();
+      }
     } catch (const std::exception& error) {
       return thrown(error);
     }
@@ -56,20 +62,9 @@ Status guarded(Action action) {
 
 class TaskCrew {
  public:
-  class Task {
-   public:
-    Task() = default;
-    Task(const Task&) = delete;
-    Task& operator=(const Task&) = delete;
-    virtual ~Task() = default;
-    // `thread` is below Size::most and identifies one thread.
-    virtual Status run(unsigned thread) = 0;
-  };
-  using Tasks = std::vector<std::unique_ptr<Task>>;
-
-  // Makes a task that calls `work`, with the thread, for its run().
-  template <typename Work>
-  static std::unique_ptr<Task> task(Work work);
+  // `thread` is below Size::most and identifies one thread.
+  using Task = std::function<Status(unsigned thread)>;
+  using Tasks = std::vector<Task>;
 
   // The crew starts with `busy` threads, the caller's among them, and grows up to `most` when tasks
   // ask for it. The growth of all crews of the process together is bounded.
@@ -78,8 +73,6 @@ class TaskCrew {
     unsigned most;
   };
   explicit TaskCrew(Size size);
-  TaskCrew(const TaskCrew&) = delete;
-  TaskCrew& operator=(const TaskCrew&) = delete;
 
   // Call it once. Returns when no task is left or one has failed, with that fault; a library's
   // exception counts as one. No thread runs any more then; tasks that were not started are dropped.
@@ -100,9 +93,8 @@ class TaskCrew {
  private:
   using Lock = std::unique_lock<std::mutex>;
   void work(unsigned thread);
-  std::unique_ptr<Task> take(unsigned thread, Lock& lock);
-  std::unique_ptr<Task> next(unsigned thread);
-  Status run_task(Task& task, unsigned thread);
+  Task take(unsigned thread, Lock& lock);
+  Task next(unsigned thread);
   void end_task(const Status& status);
   void start_thread();
 
@@ -111,24 +103,11 @@ class TaskCrew {
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::vector<std::deque<std::unique_ptr<Task>>> tasks_;  // of each thread
-  std::size_t left_ = 0;                                  // tasks that have not ended
-  std::vector<std::thread> threads_;                      // without the caller's
+  std::vector<std::deque<Task>> tasks_;  // of each thread
+  std::size_t left_ = 0;                 // tasks that have not ended
+  std::vector<std::thread> threads_;     // without the caller's
   unsigned grown_ = 0;
   Status result_;
 };
-
-template <typename Work>
-std::unique_ptr<TaskCrew::Task> TaskCrew::task(Work work) {
-  class Call final : public Task {
-   public:
-    explicit Call(Work work) : work_(std::move(work)) {}
-    Status run(unsigned thread) override { return work_(thread); }
-
-   private:
-    Work work_;
-  };
-  return std::make_unique<Call>(std::move(work));
-}
 
 }  // namespace nodestage

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
-#include <utility>
 
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"
@@ -28,6 +27,62 @@ void log_fault(const Status& status) {
   if (!status) log_line(status.error().text());
 }
 
+constexpr std::uint64_t k_space_block = 4096;
+struct Advice {
+  std::string_view room;   // the disk is too small or full
+  std::string_view quota;  // the user's quota on it is used up
+  std::string_view later;  // others take the room that is missing
+};
+constexpr Advice k_to_job{
+    "Ask for a node with more local disk (--tmp=SIZE), stage less (include=, exclude=), or use the "
+    "data where it is",
+    "Stage less (include=, exclude=), or use the data where it is; your other jobs on that node "
+    "and results that could not be delivered (nodestage held) count against that quota, too. If "
+    "it is too small for a job, ask your site's support",
+    "Submit it again when other jobs on that node have ended, ask for a node with more local disk "
+    "(--tmp=SIZE) or for a whole node (--exclusive), or stage less (include=, exclude=)"};
+constexpr Advice k_to_run{
+    "Name a directory on another disk with --tmpdir=DIR, stage less (include=, exclude=), or use "
+    "the data where it is",
+    "Name a directory on another disk with --tmpdir=DIR, remove what you do not need, or stage "
+    "less (include=, exclude=)",
+    "Name a directory on another disk with --tmpdir=DIR, try again when others have freed some of "
+    "this one, or stage less (include=, exclude=)"};
+
+const Advice& advice_to(Asker asker) { return asker == Asker::job ? k_to_job : k_to_run; }
+
+// "30.0 MiB are promised to 2 other jobs that stage there"
+std::string promise_text(const std::string& amount, std::uint32_t others) {
+  return amount + " are promised to " +
+         (others == 1 ? "another job that stages there"
+                      : human_count(others) + " other jobs that stage there");
+}
+
+std::string list_of(const std::string& first, const std::string& second) {
+  if (first.empty() || second.empty()) return first + second;
+  return first + " and " + second;
+}
+
+std::string bytes_text(const std::string& node, const Amount& need, const SpaceAnswer& answer) {
+  const std::string promised =
+      answer.promised.bytes == 0 ? ""
+                                 : promise_text(human_bytes(answer.promised.bytes), answer.others);
+  const auto [free, leave_free] = human_bytes_apart(answer.free.bytes, answer.leave_free);
+  const std::string kept = answer.leave_free == 0 ? "" : leave_free + " must stay free";
+  const std::string parts = list_of(promised, kept);
+  return human_bytes(need.bytes) + " of local disk, but node " + node + " has " + free + " free" +
+         (parts.empty() ? "" : ", of which " + parts);
+}
+
+std::string inodes_text(const std::string& node, const Amount& need, const SpaceAnswer& answer) {
+  const std::string promised =
+      answer.promised.inodes == 0
+          ? ""
+          : ", of which " + promise_text(human_count(answer.promised.inodes), answer.others);
+  return human_count(need.inodes) + " files and directories (inodes) on local disk, but node " +
+         node + " has " + human_count(answer.free.inodes) + " free" + promised;
+}
+
 }  // namespace
 
 Allowance::Allowance(const Deps& deps, const std::atomic<bool>& stop)
@@ -37,7 +92,7 @@ Allowance::Allowance(const Deps& deps, const std::atomic<bool>& stop)
 
 Status Allowance::ask(const Need& need, const std::string& subject, Spare spare) {
   const std::lock_guard lock(mutex_);
-  const Amount kept = smaller(need_, {limit_bytes_, limit_inodes_});  // reserved before
+  const Amount kept = smaller(need_, limit());  // reserved before
   const Amount least = larger(kept, taken()) + need.least;
   return extend(larger(need_, taken()) + need.expected, least, {subject, need.least, spare});
 }
@@ -45,7 +100,7 @@ Status Allowance::ask(const Need& need, const std::string& subject, Spare spare)
 void Allowance::give_back(const Amount& amount) {
   const std::lock_guard lock(mutex_);
   need_ = larger(need_ - amount, taken());
-  set_limit(smaller(need_, {limit_bytes_, limit_inodes_}));
+  set_limit(smaller(need_, limit()));
   if (is_answered_) log_fault(write_space_claim(deps_.status_fd, {serial_, need_, {}, {}, 0}));
 }
 
@@ -72,7 +127,7 @@ void Allowance::removed(std::uint64_t bytes) {
   taken_bytes_ -= bytes;
   written_bytes_ -= bytes;
   need_ = larger(need_ - Amount{bytes, 0}, taken());
-  set_limit(smaller(need_, {limit_bytes_, limit_inodes_}));
+  set_limit(smaller(need_, limit()));
 }
 
 // The daemon may have changed what is admitted since it was asked: it takes back what a slow worker
@@ -83,12 +138,9 @@ Status Allowance::catch_up() {
     if (answer && answer->serial == serial_) set_limit(smaller(need_, answer->admitted));
   }
   const Amount now = taken();
-  if (!fits(now, {limit_bytes_, limit_inodes_})) {
+  if (!fits(now, limit())) {
     const Amount step = larger(k_step, {now.bytes / 2, now.inodes / 2});
-    TRY(extend(
-        larger(need_, now + step), now,
-        {"the job has written " + human_bytes(written_bytes_) + " and needs at least another",
-         now - written()}));
+    TRY(extend(larger(need_, now + step), now, {wants_more(), now - written()}));
   }
   return taken_bytes_ > checked_ ? check_disk() : Status();
 }
@@ -100,15 +152,17 @@ Amount Allowance::free() const {
   return {std::min(free.bytes, less(deps_.memory.most, written_bytes_)), free.inodes};
 }
 
+std::string Allowance::wants_more() const {
+  return "the job has written " + human_bytes(written_bytes_) + " and needs at least another";
+}
+
 // Others write to the disk, too: the running jobs.
 Status Allowance::check_disk() {
   const std::uint64_t now = taken_bytes_;
   const std::uint64_t on_its_way = now - std::min<std::uint64_t>(now, written_bytes_);
   const std::uint64_t free = this->free().bytes;
   if (is_of_memory() && free < on_its_way)
-    return too_little_memory(
-        "the job has written " + human_bytes(written_bytes_) + " and needs at least another",
-        deps_.node, on_its_way, free, deps_.memory);
+    return too_little_memory(wants_more(), deps_.node, on_its_way, free, deps_.memory);
   if (free < more(deps_.leave_free, on_its_way) && give_up_spare()) return check_disk();
   if (free < more(deps_.leave_free, on_its_way))
     return disk_is_full(deps_.node, free, deps_.leave_free, asker());
@@ -143,7 +197,7 @@ Result<SpaceAnswer> Allowance::answer_to(const SpaceClaim& claim) {
     Disk disk;
     disk.free = free();
     disk.leave_free = deps_.leave_free;
-    return decide(claim, {limit_bytes_, limit_inodes_}, disk);
+    return decide(claim, limit(), disk);
   }
   TRY(write_space_written(deps_.status_fd, claim.written));
   TRY(write_space_claim(deps_.status_fd, claim));
@@ -159,66 +213,6 @@ void Allowance::set_limit(const Amount& limit) {
   limit_bytes_ = limit.bytes;
   limit_inodes_ = limit.inodes;
 }
-
-namespace {
-
-constexpr std::uint64_t k_space_block = 4096;
-struct Advice {
-  std::string_view room;   // the disk is too small or full
-  std::string_view quota;  // the user's quota on it is used up
-  std::string_view later;  // others take the room that is missing
-};
-constexpr Advice k_to_job{
-    "Ask for a node with more local disk (--tmp=SIZE), stage less (include=, exclude=), or use the "
-    "data where it is",
-    "Stage less (include=, exclude=), or use the data where it is; your other jobs on that node "
-    "and results that could not be delivered (nodestage held) count against that quota, too. If "
-    "it is too small for a job, ask your site's support",
-    "Submit it again when other jobs on that node have ended, ask for a node with more local disk "
-    "(--tmp=SIZE) or for a whole node (--exclusive), or stage less (include=, exclude=)"};
-constexpr Advice k_to_run{
-    "Name a directory on another disk with --tmpdir=DIR, stage less (include=, exclude=), or use "
-    "the data where it is",
-    "Name a directory on another disk with --tmpdir=DIR, remove what you do not need, or stage "
-    "less (include=, exclude=)",
-    "Name a directory on another disk with --tmpdir=DIR, try again when others have freed some of "
-    "this one, or stage less (include=, exclude=)"};
-
-const Advice& advice_to(Asker asker) { return asker == Asker::job ? k_to_job : k_to_run; }
-
-// "30.0 MiB are promised to 2 other jobs that stage there"
-std::string promise_text(const std::string& amount, std::uint32_t others) {
-  return amount + " are promised to " +
-         (others == 1 ? "another job" : human_count(others) + " other jobs") +
-         (others == 1 ? " that stages there" : " that stage there");
-}
-
-std::string list_of(const std::string& first, const std::string& second) {
-  if (first.empty() || second.empty()) return first + second;
-  return first + " and " + second;
-}
-
-std::string bytes_text(const std::string& node, const Amount& need, const SpaceAnswer& answer) {
-  const std::string promised =
-      answer.promised.bytes == 0 ? ""
-                                 : promise_text(human_bytes(answer.promised.bytes), answer.others);
-  const auto [free, leave_free] = human_bytes_apart(answer.free.bytes, answer.leave_free);
-  const std::string kept = answer.leave_free == 0 ? "" : leave_free + " must stay free";
-  const std::string parts = list_of(promised, kept);
-  return human_bytes(need.bytes) + " of local disk, but node " + node + " has " + free + " free" +
-         (parts.empty() ? "" : ", of which " + parts);
-}
-
-std::string inodes_text(const std::string& node, const Amount& need, const SpaceAnswer& answer) {
-  const std::string promised =
-      answer.promised.inodes == 0
-          ? ""
-          : ", of which " + promise_text(human_count(answer.promised.inodes), answer.others);
-  return human_count(need.inodes) + " files and directories (inodes) on local disk, but node " +
-         node + " has " + human_count(answer.free.inodes) + " free" + promised;
-}
-
-}  // namespace
 
 std::uint64_t in_blocks(std::uint64_t bytes) {
   return more(bytes, k_space_block - 1) / k_space_block * k_space_block;
@@ -272,13 +266,14 @@ Error Space::explain(std::string_view name, int code) const {
   }
   if (code == EDQUOT)
     return fault(code, subject + "your quota on the local disk is used up", advice.quota);
+  const char* other =
+      "This is the node's local disk; if it happens again, tell your site's support";
+  if (code == EMFILE) other = k_raise_open_files;
   if (code == EFBIG)
-    return fault(code, subject + std::strerror(code),
-                 "The size of a file is limited, by `ulimit -f` or by the file system: raise the "
-                 "limit, or stage the file in parts");
-  if (code == EMFILE) return fault(code, subject + std::strerror(code), k_raise_open_files);
-  return fault(code, subject + std::strerror(code),
-               "This is the node's local disk; if it happens again, tell your site's support");
+    other =
+        "The size of a file is limited, by `ulimit -f` or by the file system: raise the limit, or "
+        "stage the file in parts";
+  return fault(code, subject + std::strerror(code), other);
 }
 
 Error too_little_space(const std::string& subject, const std::string& node, const Amount& need,

@@ -91,7 +91,9 @@ class Allowance {
   Result<SpaceAnswer> answer_to(const SpaceClaim& claim);
   [[nodiscard]] Amount taken() const { return {taken_bytes_, taken_inodes_}; }
   [[nodiscard]] Amount written() const { return {written_bytes_, written_inodes_}; }
+  [[nodiscard]] Amount limit() const { return {limit_bytes_, limit_inodes_}; }
   void set_limit(const Amount& limit);
+  [[nodiscard]] std::string wants_more() const;
 
   const Deps deps_;
   const bool is_answered_;

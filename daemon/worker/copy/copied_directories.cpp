@@ -3,9 +3,7 @@
 #include <fcntl.h>
 
 #include <cstring>
-#include <vector>
 
-#include "common/os/file.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/job_tree.hpp"
 

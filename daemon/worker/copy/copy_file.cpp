@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "daemon/worker/read/source.hpp"
-#include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/xattrs.hpp"
 
@@ -144,9 +143,8 @@ class Copy {
 
   [[nodiscard]] Error read_fault(int code) const {
     if (code == 0) return was_changed();  // it became shorter
-    const char* by_code = advice_by_code(code);
     return fault(code, shown(from_.name) + ": cannot be read: " + std::strerror(code),
-                 by_code != nullptr ? by_code : "Test it: cat FILE > /dev/null");
+                 advice_by_code(code, "Test it: cat FILE > /dev/null"));
   }
   [[nodiscard]] Error write_fault(int code) const { return copy_fault(space_, from_.name, code); }
 

@@ -33,13 +33,12 @@ bool is_in(const CopiedDirectory& directory, const struct stat& info) {
 }  // namespace
 
 Error unreadable_source(const std::string& path, int code) {
-  const char* by_code = advice_by_code(code);
-  return fault(
-      code, shown(path) + ": cannot be read: " + std::strerror(code),
-      by_code != nullptr ? by_code
-      : code == ENOENT || code == ESTALE
-          ? "Do not write to a dataset while a job that uses it starts"
-          : "The job's user must be able to read all of it, or leave it out with exclude=");
+  const bool is_gone = code == ENOENT || code == ESTALE;
+  const char* advice =
+      is_gone ? "Do not write to a dataset while a job that uses it starts"
+              : "The job's user must be able to read all of it, or leave it out with exclude=";
+  return fault(code, shown(path) + ": cannot be read: " + std::strerror(code),
+               advice_by_code(code, advice));
 }
 
 Error changed_source(const std::string& path, const SettleRules& rules) {
@@ -206,9 +205,8 @@ void CopyLeaf::add_parts(At& at, OpenFile file) {
   const std::shared_ptr<LargeFile> large(new LargeFile{std::move(file), count, false});
   for (std::uint64_t i = count; i-- > 0;) {
     const DataRange range{i * k_copy_part_bytes, std::min(size, (i + 1) * k_copy_part_bytes)};
-    at.tasks.push_back(TaskCrew::task([this, large = large, range](unsigned thread) {
-      return copy_part(*large, range, thread);
-    }));
+    at.tasks.push_back(
+        [this, large = large, range](unsigned thread) { return copy_part(*large, range, thread); });
   }
 }
 
@@ -316,11 +314,9 @@ Status CopyLeaf::link_others(const std::string& path, const struct stat& info, u
       TRY(options_.directories.end_part(*name.directory, space));
       continue;
     }
-    TaskCrew::Tasks again;
-    again.push_back(TaskCrew::task([this, name = std::move(name)](unsigned by) {
-      return copy_again(*name.directory, name.name, by);
-    }));
-    options_.crew.add(thread, std::move(again));
+    options_.crew.add(thread, {[this, name = std::move(name)](unsigned by) {
+                        return copy_again(*name.directory, name.name, by);
+                      }});
   }
   return {};
 }

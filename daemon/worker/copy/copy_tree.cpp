@@ -6,12 +6,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <memory>
 #include <utility>
 
-#include "common/os/file.hpp"
 #include "daemon/worker/copy/copy_leaf.hpp"
-#include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
 namespace {
@@ -59,9 +56,8 @@ class TreeRun {
   Status copy_behind(CopyLeaf::At& at, const ListedName& link);
   void add_directory(CopiedDirectory& parent, const std::string& name, Entry entry,
                      TaskCrew::Tasks& tasks);
-  std::unique_ptr<TaskCrew::Task> names_task(CopiedDirectory& directory, SharedFd fd);
-  std::unique_ptr<TaskCrew::Task> batch_task(CopiedDirectory& directory,
-                                             std::vector<ListedName> names);
+  TaskCrew::Task names_task(CopiedDirectory& directory, SharedFd fd);
+  TaskCrew::Task batch_task(CopiedDirectory& directory, std::vector<ListedName> names);
   [[nodiscard]] static std::string prefix(const CopiedDirectory& directory);
 
   const CopyTree::Options& options_;
@@ -72,31 +68,28 @@ class TreeRun {
 };
 
 // The next names of an open directory.
-std::unique_ptr<TaskCrew::Task> TreeRun::names_task(CopiedDirectory& directory, SharedFd fd) {
-  return TaskCrew::task([this, &directory, fd = std::move(fd)](unsigned thread) {
+TaskCrew::Task TreeRun::names_task(CopiedDirectory& directory, SharedFd fd) {
+  return [this, &directory, fd = std::move(fd)](unsigned thread) {
     return list_names(directory, fd, thread);
-  });
+  };
 }
 
 // Some entries of a directory that are not known to be directories.
-std::unique_ptr<TaskCrew::Task> TreeRun::batch_task(CopiedDirectory& directory,
-                                                    std::vector<ListedName> names) {
-  return TaskCrew::task([this, &directory, names = std::move(names)](unsigned thread) mutable {
+TaskCrew::Task TreeRun::batch_task(CopiedDirectory& directory, std::vector<ListedName> names) {
+  return [this, &directory, names = std::move(names)](unsigned thread) mutable {
     return copy_batch(directory, names, thread);
-  });
+  };
 }
 
 Status TreeRun::run() {
-  TaskCrew::Tasks first;
   CopiedDirectory& root = directories_.root();
   if (options_.only != nullptr) {
-    first = tasks_for(root, *options_.only);
+    TaskCrew::Tasks first = tasks_for(root, *options_.only);
     TRY(directories_.end_part(root, leaves_.space_of(0)));  // instead of the listing
     return crew_.run(std::move(first));
   }
   TRY_ASSIGN(SharedFd fd, directories_.from(root));
-  first.push_back(names_task(root, std::move(fd)));
-  return crew_.run(std::move(first));
+  return crew_.run({names_task(root, std::move(fd))});
 }
 
 std::string TreeRun::prefix(const CopiedDirectory& directory) {
@@ -107,9 +100,9 @@ std::string TreeRun::prefix(const CopiedDirectory& directory) {
 void TreeRun::add_directory(CopiedDirectory& parent, const std::string& name, Entry entry,
                             TaskCrew::Tasks& tasks) {
   CopiedDirectories::begin_part(parent);
-  tasks.push_back(TaskCrew::task([this, &parent, name = name, entry](unsigned thread) {
+  tasks.push_back([this, &parent, name = name, entry](unsigned thread) {
     return list(parent, name, entry, thread);
-  }));
+  });
 }
 
 // With include globs, a directory is made when something in it is wanted.

@@ -19,6 +19,41 @@ unsigned octet_at(Bytes from, std::uint64_t first) {
   return (byte_at(from, first / 8) << shift | byte_at(from, first / 8 + 1) >> (8 - shift)) & 0xffU;
 }
 
+using Kind = Bzip2Piece::Kind;
+
+constexpr std::size_t k_step = std::size_t{256} * 1024;
+constexpr std::uint64_t k_number_mask = (std::uint64_t{1} << Bzip2Piece::k_number_bits) - 1;
+// No block has this many zero bytes in a row: it has at most 900,000 bits of them.
+constexpr std::size_t k_padding = std::size_t{256} * 1024;
+
+// By the third byte of a possible number: the bits of its first byte at which it may begin.
+constexpr std::array<std::uint8_t, 256> make_candidates() {
+  std::array<std::uint8_t, 256> candidates{};
+  for (const std::uint64_t number : {Bzip2Piece::k_block_number, Bzip2Piece::k_end_number}) {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      auto& entry = candidates[number >> (24 + bit) & 0xff];
+      entry = static_cast<std::uint8_t>(entry | 1U << bit);
+    }
+  }
+  return candidates;
+}
+constexpr auto k_candidates = make_candidates();
+
+// Seven bytes, or as many as there are.
+std::uint64_t bytes_at(const std::vector<std::byte>& raw, std::size_t at) {
+  std::uint64_t value = 0;
+  for (std::size_t i = at; i < at + 7; ++i)
+    value = value << 8 | (i < raw.size() ? std::to_integer<std::uint64_t>(raw[i]) : 0);
+  return value;
+}
+
+std::optional<Kind> kind_at(const std::vector<std::byte>& raw, std::uint64_t bit) {
+  const std::uint64_t number = bytes_at(raw, bit / 8) >> (8 - bit % 8) & k_number_mask;
+  if (number == Bzip2Piece::k_block_number) return Kind::block;
+  if (number == Bzip2Piece::k_end_number) return Kind::stream_end;
+  return std::nullopt;
+}
+
 }  // namespace
 
 void BitString::append(Bytes from, std::uint64_t first, std::uint64_t bits) {
@@ -63,48 +98,6 @@ std::uint64_t BitString::number(std::uint64_t first, unsigned bits) const {
   return value;
 }
 
-namespace {
-
-using Kind = Bzip2Piece::Kind;
-
-constexpr std::size_t k_step = std::size_t{256} * 1024;
-constexpr std::uint64_t k_number_mask = (std::uint64_t{1} << Bzip2Piece::k_number_bits) - 1;
-// No block has this many zero bytes in a row: it has at most 900,000 bits of them.
-constexpr std::size_t k_padding = std::size_t{256} * 1024;
-
-// By the third byte of a possible number: the bits of its first byte at which it may begin.
-constexpr std::array<std::uint8_t, 256> make_candidates() {
-  std::array<std::uint8_t, 256> candidates{};
-  for (const std::uint64_t number : {Bzip2Piece::k_block_number, Bzip2Piece::k_end_number}) {
-    for (unsigned bit = 0; bit < 8; ++bit) {
-      auto& entry = candidates[number >> (24 + bit) & 0xff];
-      entry = static_cast<std::uint8_t>(entry | 1U << bit);
-    }
-  }
-  return candidates;
-}
-constexpr auto k_candidates = make_candidates();
-
-// Seven bytes, or as many as there are.
-std::uint64_t bytes_at(const std::vector<std::byte>& raw, std::size_t at) {
-  std::uint64_t value = 0;
-  for (std::size_t i = at; i < at + 7; ++i)
-    value = value << 8 | (i < raw.size() ? std::to_integer<std::uint64_t>(raw[i]) : 0);
-  return value;
-}
-
-std::optional<Kind> kind_of(std::uint64_t number) {
-  if (number == Bzip2Piece::k_block_number) return Kind::block;
-  if (number == Bzip2Piece::k_end_number) return Kind::stream_end;
-  return std::nullopt;
-}
-
-std::optional<Kind> kind_at(const std::vector<std::byte>& raw, std::uint64_t bit) {
-  return kind_of(bytes_at(raw, bit / 8) >> (8 - bit % 8) & k_number_mask);
-}
-
-}  // namespace
-
 std::optional<Bzip2Pieces::Found> Bzip2Pieces::find(std::uint64_t from) const {
   for (std::size_t at = from / 8; at + 6 <= raw_.size(); ++at) {
     const unsigned candidates = k_candidates[std::to_integer<std::size_t>(raw_[at + 2])];
@@ -133,12 +126,11 @@ bool Bzip2Pieces::drop_padding() {
   if (kind_ != Kind::stream_end) return false;
   const std::uint64_t head = (start_ + Bzip2Piece::k_head_bits + 7) / 8;
   if (raw_.size() < head + k_padding) return false;
-  const auto begin = raw_.begin() + static_cast<std::ptrdiff_t>(head);
-  const auto end = std::find_if(begin, raw_.end(), [](std::byte b) { return b != std::byte{0}; });
-  const auto zeros = static_cast<std::size_t>(end - begin);
+  const std::size_t zeros = zeros_before_data(Bytes(raw_).subspan(head));
   if (zeros < k_padding) return false;
   dropped_ += zeros;
-  raw_.erase(begin, end);
+  const auto begin = raw_.begin() + static_cast<std::ptrdiff_t>(head);
+  raw_.erase(begin, begin + static_cast<std::ptrdiff_t>(zeros));
   searched_ = 0;
   return true;
 }
@@ -356,8 +348,7 @@ void Bzip2Parts::end_stream(Part& part, const Bzip2Piece& piece) {
       (piece.first_bit + Bzip2Piece::k_head_bits + 7) / 8 * 8 - piece.first_bit;
   BitString behind;
   if (piece.bits.size() > end) behind.append(piece.bits.bytes(), end, piece.bits.size() - end);
-  Bytes rest = behind.bytes();
-  while (!rest.empty() && rest.front() == std::byte{0}) rest = rest.subspan(1);
+  const Bytes rest = behind.bytes().subspan(zeros_before_data(behind.bytes()));
   if (piece.is_last ? rest.empty() : behind.size() % 8 == 0 && is_stream_header(rest)) return;
   is_over_ = true;
   junk_ = Junk{piece.offset + (piece.first_bit + Bzip2Piece::k_head_bits + 7) / 8,

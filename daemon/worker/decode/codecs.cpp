@@ -9,10 +9,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <string>
 #include <utility>
 
-#include "daemon/worker/decode/zstd_frames.hpp"
 #include "daemon/worker/gzip/deflate_blocks.hpp"
 
 namespace nodestage {

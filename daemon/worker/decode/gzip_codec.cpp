@@ -1,6 +1,5 @@
 #include "daemon/worker/decode/gzip_codec.hpp"
 
-#include <algorithm>
 #include <optional>
 
 #include "daemon/worker/decode/codecs.hpp"
@@ -8,57 +7,11 @@
 namespace nodestage {
 namespace {
 
-class Gzip final : public GzipCodec {
- public:
-  Status begin_frame() override {
-    header_ = {};
-    inflater_.begin(Inflater::Trailer::gzip);
-    return {};
-  }
-
-  Status begin_between(const Inflater::Between& from, std::uint32_t size, std::byte byte,
-                       Bytes window) override {
-    header_.complete();
-    return inflater_.begin_between(from, size, byte, window);
-  }
-  [[nodiscard]] std::optional<Inflater::Between> between() const override {
-    return header_.is_complete() ? inflater_.between() : std::nullopt;
-  }
-
-  Result<Step> decode(Bytes in, std::span<std::byte> out) override {
-    const auto used = header_.feed(in);
-    if (!used) return failed(used.error(), 0, 0);
-    if (!header_.is_complete()) return Step{*used, 0, false};
-    in = in.subspan(*used);
-    in = in.first(std::min(in.size(), k_most));
-    out = out.first(std::min(out.size(), k_most));
-    inflater_.give(in);
-    inflater_.set_room(out);
-    const Inflater::State state = inflater_.run();
-    const std::size_t consumed = *used + in.size() - inflater_.input_left();
-    const std::size_t produced = out.size() - inflater_.room_left();
-    if (state != Inflater::State::open && state != Inflater::State::ended)
-      return failed(inflate_fault(state), consumed, produced);
-    return Step{consumed, produced, state == Inflater::State::ended};
-  }
-
- private:
-  static constexpr std::size_t k_most = std::size_t{1} << 30;
-  GzipHeader header_;
-  Inflater inflater_;
-};
-
-}  // namespace
-
-std::unique_ptr<Codec> make_gzip_codec(CodecLimits) { return std::make_unique<Gzip>(); }
-
-std::unique_ptr<GzipCodec> make_gzip_codec_between() { return std::make_unique<Gzip>(); }
+constexpr std::size_t k_most_at_once = std::size_t{1} << 30;
 
 Error inflate_fault(Inflater::State state) {
   return {0, state == Inflater::State::wrong_checksum ? "gzip checksum" : "gzip data"};
 }
-
-namespace {
 
 constexpr std::size_t k_fixed_header = 12;  // including the size of the extra field
 constexpr std::size_t k_trailer = 8;
@@ -72,18 +25,14 @@ struct Member {
   std::size_t data;  // decoded
 };
 
-unsigned word(const std::array<std::byte, 2>& bytes) {
-  return std::to_integer<unsigned>(bytes[0]) | std::to_integer<unsigned>(bytes[1]) << 8;
-}
-
 // The member's size according to field "BC", if the extra field has one.
 std::optional<std::size_t> stated_size(const CompressedInput& input, std::size_t at,
                                        std::size_t extra) {
   for (const std::size_t end = at + extra; at + 4 <= end;) {
     const auto head = input.bytes_at<4>(at);
-    const std::size_t size = word({head[2], head[3]});
+    const std::size_t size = little_endian<std::uint16_t>(head, 2);
     if (head[0] == std::byte{'B'} && head[1] == std::byte{'C'} && size == 2 && at + 6 <= end)
-      return word(input.bytes_at<2>(at + 4)) + 1U;
+      return little_endian<std::uint16_t>(input.bytes_at<2>(at + 4)) + 1U;
     at += 4 + size;
   }
   return std::nullopt;
@@ -93,7 +42,8 @@ std::optional<Member> header_at(CompressedInput& input, std::size_t at) {
   constexpr std::array k_magic = {std::byte{0x1f}, std::byte{0x8b}, std::byte{8}, std::byte{4}};
   auto held = input.ensure(at + k_fixed_header);
   if (!held || *held < at + k_fixed_header || input.bytes_at<4>(at) != k_magic) return std::nullopt;
-  const std::size_t extra = word(input.bytes_at<2>(at + k_fixed_header - 2));
+  const std::size_t extra =
+      little_endian<std::uint16_t>(input.bytes_at<2>(at + k_fixed_header - 2));
   held = input.ensure(at + k_fixed_header + extra);
   if (!held || *held < at + k_fixed_header + extra) return std::nullopt;
   const auto size = stated_size(input, at + k_fixed_header, extra);
@@ -107,9 +57,7 @@ std::optional<Member> member_at(CompressedInput& input, std::size_t at) {
   if (!member) return std::nullopt;
   const auto held = input.ensure(at + member->size);
   if (!held || *held < at + member->size) return std::nullopt;
-  const auto length = input.bytes_at<4>(at + member->size - 4);
-  for (std::size_t i = 4; i-- > 0;)
-    member->data = member->data << 8 | std::to_integer<std::size_t>(length[i]);
+  member->data = little_endian(input.bytes_at<4>(at + member->size - 4));
   if (member->data > k_most_data) return std::nullopt;
   return member;
 }
@@ -121,9 +69,7 @@ class MembersPart final : public Part {
       : members_(std::move(members)), offset_(offset), input_(std::move(input)), faults_(faults) {}
 
   void work() override {
-    CompressedInput input(offset_, [this, i = std::size_t{0}]() mutable {
-      return Result<Slice>(i < input_.size() ? input_[i++] : Slice());
-    });
+    CompressedInput input(offset_, input_);
     Inflater inflater;
     for (const Member& member : members_) {
       fault = decode(inflater, member, input);
@@ -190,6 +136,25 @@ class WholeMembers final : public WholeFrames {
 };
 
 }  // namespace
+
+Result<Codec::Step> GzipCodec::decode(Bytes in, std::span<std::byte> out) {
+  const auto used = header_.feed(in);
+  if (!used) return failed(used.error(), 0, 0);
+  if (!header_.is_complete()) return Step{*used, 0, false};
+  in = in.subspan(*used);
+  in = in.first(std::min(in.size(), k_most_at_once));
+  out = out.first(std::min(out.size(), k_most_at_once));
+  inflater_.give(in);
+  inflater_.set_room(out);
+  const Inflater::State state = inflater_.run();
+  const std::size_t consumed = *used + in.size() - inflater_.input_left();
+  const std::size_t produced = out.size() - inflater_.room_left();
+  if (state != Inflater::State::open && state != Inflater::State::ended)
+    return failed(inflate_fault(state), consumed, produced);
+  return Step{consumed, produced, state == Inflater::State::ended};
+}
+
+std::unique_ptr<Codec> make_gzip_codec(CodecLimits) { return std::make_unique<GzipCodec>(); }
 
 std::unique_ptr<WholeFrames> make_whole_members(std::size_t) {
   return std::make_unique<WholeMembers>();

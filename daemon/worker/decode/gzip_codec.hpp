@@ -10,8 +10,6 @@
 
 namespace nodestage {
 
-// The header of a gzip member (RFC 1952).
-
 // A member's header, in pieces of any size. It tracks which fields are present, in their order, and
 // keeps nothing of them.
 class GzipHeader {
@@ -30,9 +28,7 @@ class GzipHeader {
 
   Status take(std::byte byte) {
     const auto value = std::to_integer<unsigned>(byte);
-    if (field_ != Field::header_crc) {
-      crc_ = crc32_of(Bytes(&byte, 1), crc_);
-    }
+    if (field_ != Field::header_crc) crc_ = crc32_of(Bytes(&byte, 1), crc_);
     number_ |= value << (8 * std::min<std::size_t>(at_, 3));
     ++at_;
     switch (field_) {
@@ -97,18 +93,28 @@ class GzipHeader {
 };
 
 // A member may also be decoded from the start of any of its blocks.
-class GzipCodec : public Codec {
+class GzipCodec final : public Codec {
  public:
+  Status begin_frame() override {
+    header_ = {};
+    inflater_.begin(Inflater::Trailer::gzip);
+    return {};
+  }
   // Instead of begin_frame(); as Inflater::begin_between().
-  virtual Status begin_between(const Inflater::Between& from, std::uint32_t size, std::byte byte,
-                               Bytes window) = 0;
-  [[nodiscard]] virtual std::optional<Inflater::Between> between() const = 0;
+  Status begin_between(const Inflater::Between& from, std::uint32_t size, std::byte byte,
+                       Bytes window) {
+    header_.complete();
+    return inflater_.begin_between(from, size, byte, window);
+  }
+  [[nodiscard]] std::optional<Inflater::Between> between() const {
+    return header_.is_complete() ? inflater_.between() : std::nullopt;
+  }
+  Result<Step> decode(Bytes in, std::span<std::byte> out) override;
+
+ private:
+  GzipHeader header_;
+  Inflater inflater_;
 };
-
-std::unique_ptr<GzipCodec> make_gzip_codec_between();
-
-// The Codec's fault for a State that is one.
-Error inflate_fault(Inflater::State state);
 
 // Gzip members that contain their size, as bgzip writes them (BGZF, SAM specification 4.1: an extra
 // field "BC" with the member's size less 1; 64 KiB of data at most), decoded by any thread.

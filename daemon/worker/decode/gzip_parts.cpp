@@ -57,15 +57,8 @@ GzipParts::GzipParts(std::unique_ptr<DecodeStore> store, GzipSizes sizes, std::s
       pieces_(sizes.chunk + sizes.beyond(), parts),
       chunk_(sizes.chunk),
       input_(0, [this] { return pull(); }),
-      codec_(nullptr),
-      reader_(
-          input_, Coding::gzip,
-          [this] {
-            auto codec = make_gzip_codec_between();
-            codec_ = codec.get();
-            return codec;
-          }(),
-          store_->faults) {}
+      codec_(new GzipCodec),
+      reader_(input_, Coding::gzip, std::unique_ptr<Codec>(codec_), store_->faults) {}
 
 // --- the maker ----------------------------------------------------------------------------------
 

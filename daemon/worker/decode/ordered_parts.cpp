@@ -57,11 +57,10 @@ Result<bool> skip_zeros(CompressedInput& input) {
   for (;;) {
     TRY_ASSIGN(const std::size_t held, input.ensure(1));
     if (held == 0) return false;
-    const Bytes front = input.front();
-    const auto other = std::find_if(front.begin(), front.end(),
-                                    [](std::byte byte) { return byte != std::byte{0}; });
-    input.skip(static_cast<std::size_t>(other - front.begin()));
-    if (other != front.end()) return true;
+    const std::size_t zeros = zeros_before_data(input.front());
+    const bool has_more = zeros < input.front().size();
+    input.skip(zeros);
+    if (has_more) return true;
   }
 }
 
@@ -165,7 +164,6 @@ void OrderedParts::work() {
     Part& part = *slot->part;
     Status done = guarded([&] {
       if (part.fault) part.work();
-      return Status();
     });
     if (!done) part.fault = std::move(done);
     set_worked(*slot);
@@ -181,10 +179,7 @@ std::shared_ptr<OrderedParts::Slot> OrderedParts::make() {
     if (is_over_) return nullptr;
   }
   std::shared_ptr<Slot> slot;
-  Status made = guarded([&] {
-    slot = made_slot();
-    return Status();
-  });
+  Status made = guarded([&] { slot = made_slot(); });
   if (slot != nullptr) return slot;
   const std::lock_guard lock(mutex_);
   is_over_ = true;

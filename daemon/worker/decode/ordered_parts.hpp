@@ -233,7 +233,6 @@ struct DecodeStore {
   DecodeStore(DecodeFaults texts, std::unique_ptr<InputBlocks> from, std::size_t most_input,
               std::size_t bytes, std::size_t count)
       : block_bytes(bytes),
-        block_count(count),
         input_bytes(most_input),
         faults(std::move(texts)),
         blocks(std::move(from)),
@@ -253,7 +252,6 @@ struct DecodeStore {
   }
 
   const std::size_t block_bytes;  // the room in a block
-  const std::size_t block_count;
   const std::size_t input_bytes;  // of all the input's blocks together
   DecodeFaults faults;
   std::unique_ptr<InputBlocks> blocks;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <optional>
 #include <span>
 
 #include "daemon/worker/basis/fault.hpp"
@@ -35,9 +34,7 @@ class Look {
     std::array<std::byte, 8> raw{};
     input_.copy(at_, std::span(raw).first(bytes));
     at_ += bytes;
-    std::uint64_t value = 0;
-    for (std::size_t i = bytes; i-- > 0;) value = value << 8 | std::to_integer<unsigned>(raw[i]);
-    return value;
+    return little_endian<std::uint64_t>(raw);
   }
   void skip(std::uint64_t bytes) {
     if (reach(at_ + bytes)) at_ += bytes;
@@ -244,14 +241,6 @@ class ZstdFrames final : public WholeFrames {
   const std::shared_ptr<Contexts> contexts_ = std::make_shared<Contexts>();
 };
 
-}  // namespace
-
-std::unique_ptr<WholeFrames> make_zstd_frames(std::size_t most_blocks) {
-  return std::make_unique<ZstdFrames>(most_blocks);
-}
-
-namespace {
-
 constexpr std::uint32_t k_table_frame_magic = 0x184d2a5e;
 constexpr std::uint32_t k_table_magic = 0x8f92eab1;
 constexpr std::uint64_t k_header = 8;
@@ -259,6 +248,10 @@ constexpr std::uint64_t k_footer = 9;
 constexpr std::uint64_t k_most_frames = std::uint64_t{4} << 20;
 
 }  // namespace
+
+std::unique_ptr<WholeFrames> make_zstd_frames(std::size_t most_blocks) {
+  return std::make_unique<ZstdFrames>(most_blocks);
+}
 
 std::string encode_seek_table(const std::vector<FrameSizes>& frames) {
   std::string text;

@@ -5,8 +5,6 @@
 #include <bit>
 #include <cstring>
 
-#include "daemon/worker/gzip/deflate_code.hpp"
-
 namespace nodestage {
 namespace {
 
@@ -172,6 +170,16 @@ unsigned zeros_before(const BitView& view, std::uint64_t bit, std::uint64_t from
   return zeros;
 }
 
+constexpr std::size_t k_window = Deflate::k_window;
+// What looks like a block and is none is rare, unless it was made on purpose.
+constexpr int k_most_attempts = 8;
+// Of random bits, one in 2,250 begins what looks like a block's header. In data that were made for
+// it, each sixth does, and each costs a microsecond.
+constexpr std::uint64_t k_bits_of_header = 512;
+constexpr std::uint64_t k_least_headers = 1024;
+// Blocks that are smaller than that cost more to begin than to decode.
+constexpr std::size_t k_least_block_bytes = 64;
+
 }  // namespace
 
 std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64_t end,
@@ -197,20 +205,6 @@ std::optional<BlockStart> find_block(Bytes data, std::uint64_t from, std::uint64
   }
   return std::nullopt;
 }
-
-namespace {
-
-constexpr std::size_t k_window = Deflate::k_window;
-// What looks like a block and is none is rare, unless it was made on purpose.
-constexpr int k_most_attempts = 8;
-// Of random bits, one in 2,250 begins what looks like a block's header. In data that were made for
-// it, each sixth does, and each costs a microsecond.
-constexpr std::uint64_t k_bits_of_header = 512;
-constexpr std::uint64_t k_least_headers = 1024;
-// Blocks that are smaller than that cost more to begin than to decode.
-constexpr std::size_t k_least_block_bytes = 64;
-
-}  // namespace
 
 bool DeflateChunk::decode(Bytes data, std::uint64_t limit, std::vector<DecodedBlock> blocks,
                           std::size_t most_marks, const std::atomic<bool>& stop) {

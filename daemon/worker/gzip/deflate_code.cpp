@@ -1,7 +1,5 @@
 #include "daemon/worker/gzip/deflate_code.hpp"
 
-#include <algorithm>
-
 namespace nodestage {
 namespace {
 

@@ -247,7 +247,7 @@ struct Deflate {
   static constexpr bool k_is_long = false;  // a length and its distance have at most 48 bits
 };
 
-// See deflate64_codec.hpp.
+// See make_deflate64_codec().
 struct Deflate64 {
   static constexpr std::size_t k_window = std::size_t{1} << 16;
   static constexpr auto k_literals = deflate_symbols::literals({CodedSymbol::Kind::range, 3, 16});

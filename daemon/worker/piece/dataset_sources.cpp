@@ -8,11 +8,8 @@
 #include <cerrno>
 #include <functional>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 #include "common/os/file.hpp"
-#include "common/request/destinations.hpp"
 #include "common/text/encodings.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
@@ -22,7 +19,6 @@
 #include "daemon/worker/archive/entry_filter.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
 #include "daemon/worker/copy/copy_tree.hpp"
-#include "daemon/worker/piece/piece_form.hpp"
 #include "daemon/worker/read/source.hpp"
 #include "daemon/worker/tree/remove_tree.hpp"
 #include "daemon/worker/write/tree_writer.hpp"
@@ -68,10 +64,6 @@ bool is_entry_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
 }
 
-std::string joined_notes(const std::string& first, const std::string& second) {
-  return first + (first.empty() || second.empty() ? "" : "; ") + second;
-}
-
 Result<FoundSources> find_matches(const DatasetItem& item) {
   if (opened_items() != nullptr) return find_sources(opened_text(item));
   std::function<bool(const std::string& below)> excludes;
@@ -101,69 +93,12 @@ Result<FoundSources> join(FoundSources found, const std::string& source) {
                    "Remove join, or write a glob for the parts of one file");
     looks.push_back({static_cast<std::uint64_t>(info.st_size), info.st_mtim.tv_sec});
   }
-  found.note = joined_notes(left_out_parts(parts), doubt_of_parts(parts.paths, looks));
+  found.note = left_out_parts(parts);
+  add_note(found.note, doubt_of_parts(parts.paths, looks));
   found.paths = std::move(parts.paths);
   found.whole = std::move(parts.whole);
   return found;
 }
-
-}  // namespace
-
-std::string opened_text(const DatasetItem& item) {
-  std::string text = item.source;
-  for (const std::string& source : item.also) text.append(1, '\0').append(source);
-  return text;
-}
-
-Result<FoundSources> find_sources(const DatasetItem& item) {
-  auto found = find_matches(item);
-  return found && item.join ? join(std::move(*found), item.source) : std::move(found);
-}
-
-Result<DatasetSources> dataset_sources(const DatasetItem& item) {
-  auto found = find_sources(item);
-  if (item.newest == 0) {
-    if (!found) return found.error();
-    DatasetSources sources{std::move(found->paths), found->is_group, {}, {}};
-    sources.note = joined_notes(left_out_note(found->specials, k_specials), found->note);
-    sources.whole = std::move(found->whole);
-    return sources;
-  }
-  auto choice = found ? choose(item, *found) : Result<NewestChoice>(found.error());
-  if (!choice) return item.optional ? choice.error() : with_optional(std::move(choice.error()));
-  return sources_with(item, found->is_group, std::move(*choice));
-}
-
-// "group" or "directory", the number, and the names, each with a NUL after it; then one more NUL.
-std::string text_of_choice(const DatasetSources& sources) {
-  std::string text = sources.is_group ? "group" : "directory";
-  text.append(1, '\0').append(std::to_string(sources.newest->among)).append(1, '\0');
-  for (const NewestEntry& entry : sources.newest->entries) text.append(entry.name).append(1, '\0');
-  return text.append(1, '\0');
-}
-
-std::optional<DatasetSources> sources_of_choice(const DatasetItem& item, const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\0', at), text.size());
-    parts.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  if (parts.size() < 4 || !parts.back().empty() || !text.ends_with('\0')) return {};
-  NewestChoice choice;
-  const bool is_group = parts[0] == "group";
-  const auto among = parse_number<std::size_t>(parts[1]);
-  if ((!is_group && parts[0] != "directory") || !among) return {};
-  choice.among = *among;
-  if (is_group) choice.start = start_of_matches(item.source);
-  for (std::size_t i = 2; i + 1 < parts.size(); ++i) {
-    if (!is_group && !is_entry_name(parts[i])) return {};
-    choice.entries.push_back({std::move(parts[i]), {}});
-  }
-  return sources_with(item, is_group, std::move(choice));
-}
-
-namespace {
 
 // After a stream that broke off, the node before may have another one, or this node writes it.
 constexpr int k_tries = 2;
@@ -203,7 +138,58 @@ Status empty(int directory) {
 
 }  // namespace
 
-std::string DirectoryPiece::default_name() const { return nodestage::default_name(path, wanted); }
+std::string opened_text(const DatasetItem& item) {
+  std::string text = item.source;
+  for (const std::string& source : item.also) text.append(1, '\0').append(source);
+  return text;
+}
+
+Result<FoundSources> find_sources(const DatasetItem& item) {
+  auto found = find_matches(item);
+  return found && item.join ? join(std::move(*found), item.source) : std::move(found);
+}
+
+Result<DatasetSources> dataset_sources(const DatasetItem& item) {
+  auto found = find_sources(item);
+  if (item.newest == 0) {
+    if (!found) return found.error();
+    DatasetSources sources{std::move(found->paths),
+                           found->is_group,
+                           {},
+                           left_out_note(found->specials, k_specials),
+                           std::move(found->whole)};
+    add_note(sources.note, found->note);
+    return sources;
+  }
+  auto choice = found ? choose(item, *found) : Result<NewestChoice>(found.error());
+  if (!choice) return item.optional ? choice.error() : with_optional(std::move(choice.error()));
+  return sources_with(item, found->is_group, std::move(*choice));
+}
+
+// "group" or "directory", the number, and the names, each with a NUL after it; then one more NUL.
+std::string text_of_choice(const DatasetSources& sources) {
+  std::string text = sources.is_group ? "group" : "directory";
+  text.append(1, '\0').append(std::to_string(sources.newest->among)).append(1, '\0');
+  for (const NewestEntry& entry : sources.newest->entries) text.append(entry.name).append(1, '\0');
+  return text.append(1, '\0');
+}
+
+std::optional<DatasetSources> sources_of_choice(const DatasetItem& item, const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::string_view rest = text; !rest.empty();) parts.emplace_back(take_part(rest, '\0'));
+  if (parts.size() < 4 || !parts.back().empty() || !text.ends_with('\0')) return {};
+  NewestChoice choice;
+  const bool is_group = parts[0] == "group";
+  const auto among = parse_number<std::size_t>(parts[1]);
+  if ((!is_group && parts[0] != "directory") || !among) return {};
+  choice.among = *among;
+  if (is_group) choice.start = start_of_matches(item.source);
+  for (std::size_t i = 2; i + 1 < parts.size(); ++i) {
+    if (!is_group && !is_entry_name(parts[i])) return {};
+    choice.entries.push_back({std::move(parts[i]), {}});
+  }
+  return sources_with(item, is_group, std::move(choice));
+}
 
 Result<Need> DirectoryPiece::need() {
   return wanted.only == nullptr ? Need{} : need_of(*wanted.only);
@@ -284,8 +270,7 @@ std::uint64_t DirectoryPiece::fingerprint(const PieceContext& place) const {
 }
 
 Status DirectoryPiece::copy(const PieceContext& place, int to, TreeStreamWriter* stream) {
-  Fd from(::fcntl(directory.get(), F_DUPFD_CLOEXEC, 0));
-  if (!from) return system_error("dup");
+  TRY_ASSIGN(Fd from, duplicate(directory.get()));
   const std::uint64_t written_before = meter->bytes_written;
   const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
   XattrCopy xattrs;
@@ -301,8 +286,8 @@ Status DirectoryPiece::copy(const PieceContext& place, int to, TreeStreamWriter*
   summary.skipped = tree.skipped();
   summary.taken = tree.taken();
   summary.lost_xattrs = xattrs.lost;
-  summary.entries =
-      joined_notes(tree.notes().unreadable.note(), growing_note(tree.notes().growing));
+  summary.entries = tree.notes().unreadable.note();
+  nodestage::add_note(summary.entries, growing_note(tree.notes().growing));
   summary.links = tree.notes().out_links.note(links_out(wanted), "links=follow",
                                               meter->bytes_written - written_before);
   // A choice has not seen all names.

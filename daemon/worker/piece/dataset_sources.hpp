@@ -46,7 +46,6 @@ class DirectoryPiece : public PieceForm {
   explicit DirectoryPiece(PieceForm form) : PieceForm(std::move(form)) {}
 
   [[nodiscard]] std::string kind() const { return "directory"; }
-  [[nodiscard]] std::string default_name() const;
   Result<Need> need();
   Result<PieceLook> look(std::chrono::milliseconds limit);
   Status build(const PieceContext& place);

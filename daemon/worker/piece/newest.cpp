@@ -6,22 +6,17 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <queue>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
-#include "daemon/worker/archive/entry_filter.hpp"
-#include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/copy/copy_leaf.hpp"
 #include "daemon/worker/decode/zstd_frames.hpp"
-#include "daemon/worker/read/source.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
@@ -329,13 +324,12 @@ Need need_of(const NewestChoice& choice) {
   return exactly(sum);
 }
 
-Need need_of_members(const ArchiveContents& contents, const EntryFilter& filter) {
+Need need_of_members(const ZipIndex& index, const EntryFilter& filter) {
   Amount sum{0, 1};
-  for (std::size_t i = 0; i < contents.size(); ++i) {
-    const ArchiveContents::Member member = contents.member(i);
-    const auto name = clean_entry_name(member.name);
-    if (!name || !filter.map(*name)) continue;
-    sum = sum + Amount{in_blocks(member.size), 1};
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const ZipRecord member = index.record(i);
+    const auto name = clean_entry_name(member.name());
+    if (name && filter.map(*name)) sum = sum + Amount{in_blocks(member.size), 1};
   }
   return exactly(sum);
 }

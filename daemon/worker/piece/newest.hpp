@@ -18,7 +18,7 @@
 #include "common/request/request.hpp"
 #include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
-#include "daemon/worker/archive/entry_limits.hpp"
+#include "daemon/worker/archive/zip_index.hpp"
 #include "daemon/worker/budget/space.hpp"
 #include "daemon/worker/read/source.hpp"
 
@@ -73,7 +73,7 @@ Need need_of_file(const struct stat& info);
 Need need_of(const NewestChoice& choice);
 
 // For a zip archive. A member with an invalid name is left to the extraction.
-Need need_of_members(const ArchiveContents& contents, const EntryFilter& filter);
+Need need_of_members(const ZipIndex& index, const EntryFilter& filter);
 
 // For all of any other archive. Reads a few bytes at the source's ends.
 Result<Need> need_of_archive(const Source& source, Coding coding, Container container);

@@ -5,8 +5,6 @@
 #include <atomic>
 
 #include "common/os/file.hpp"
-#include "common/request/destinations.hpp"
-#include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/copy/copy_file.hpp"
 #include "daemon/worker/copy/copy_leaf.hpp"
@@ -23,9 +21,11 @@ constexpr ReadAheadLimits k_part_reads{std::size_t{1} << 20, 16, 4};
 // The file that a source becomes, with the attributes of the source.
 class NewFile {
  public:
-  NewFile(PieceForm& form, const PieceContext& place)
+  template <typename Form>
+  NewFile(Form& form, const PieceContext& place)
       : form_(form),
         place_(place),
+        name_(form.default_name()),
         info_(form.source->info()),
         from_{form.source->fd(), info_, form.path} {
     info_.st_mode = mode_with(place.writes, info_.st_mode);
@@ -43,6 +43,23 @@ class NewFile {
   }
 
   [[nodiscard]] FileToCopy& from() { return from_; }
+
+  // Fills it with the blocks that `next` returns, until one is empty. Returns its size. `bounds`
+  // (borrowed) are those of a bomb: it is not much larger than what they allow.
+  template <typename Next>
+  Result<std::uint64_t> write(int to, const EntryLimits* bounds, Next next) {
+    static const std::atomic<bool> k_never = false;
+    FileSink sink(to, UINT64_MAX, {*form_.meter, place_.space, k_never});
+    for (;;) {
+      TRY_ASSIGN(const Slice block, next());
+      if (block.empty()) return sink.end();
+      const Status written = sink.write(sink.end(), block.bytes());
+      if (sink.failed_to_write())
+        return place_.space.explain(last_part(name_), written.error().code);
+      TRY(written);
+      if (bounds != nullptr) TRY(bounds->check_ratio(sink.end()));
+    }
+  }
 
   // `made`: "copied as" or "decompressed to".
   void add_notes(const char* made) {
@@ -63,16 +80,13 @@ class NewFile {
  private:
   PieceForm& form_;
   const PieceContext& place_;
+  const std::string name_;
   struct stat info_;
   XattrCopy xattrs_;
   FileToCopy from_;
 };
 
 }  // namespace
-
-std::string FilePiece::default_name() const {
-  return wanted.mount ? nodestage::default_name(path, wanted) : std::string(last_part(path));
-}
 
 Result<Need> FilePiece::need() { return need_of_file(source->info()); }
 
@@ -90,35 +104,21 @@ Status FilePiece::build(const PieceContext& place) {
   TRY_ASSIGN(Fd to, file.make());
   begin_relay(0);
   if (source->is_joined()) {
-    TRY(write_parts(to.get(), place.space));
+    // In long blocks ahead, since no part is all of it that the kernel could copy.
+    ReadAhead ahead(*source, 0, k_part_reads);
+    TRY(ahead.start());
+    TRY_ASSIGN(const std::uint64_t written,
+               file.write(to.get(), nullptr, [&ahead] { return ahead.next(); }));
+    if (written != source->size()) return was_changed();
     TRY(end_copy(file.from(), std::move(to), place.space));
-    file.add_notes("copied as");
-    return {};
+  } else {
+    file.from().from_storage = &meter->from_storage;
+    if (source->relayed() != nullptr) file.from().relayed = source.get();
+    TRY(copy_file(file.from(), std::move(to), *meter, place.space));
   }
-  file.from().from_storage = &meter->from_storage;
-  if (source->relayed() != nullptr) file.from().relayed = source.get();
-  TRY(copy_file(file.from(), std::move(to), *meter, place.space));
   file.add_notes("copied as");
   return {};
 }
-
-// Reads in long blocks ahead, since no part is all of it that the kernel could copy.
-Status FilePiece::write_parts(int to, Space& space) {
-  static const std::atomic<bool> k_never = false;
-  ReadAhead ahead(*source, 0, k_part_reads);
-  TRY(ahead.start());
-  FileSink sink(to, UINT64_MAX, {*meter, space, k_never});
-  for (;;) {
-    TRY_ASSIGN(const Slice block, ahead.next());
-    if (block.empty()) return sink.end() == source->size() ? Status() : was_changed();
-    const Status written = sink.write(sink.end(), block.bytes());
-    if (sink.failed_to_write())
-      return space.explain(last_part(default_name()), written.error().code);
-    TRY(written);
-  }
-}
-
-std::string CompressedPiece::default_name() const { return nodestage::default_name(path, wanted); }
 
 Result<Need> CompressedPiece::need() {
   TRY_ASSIGN(Need need, need_of_archive(*source, decoder->coding(), Container::none));
@@ -145,8 +145,9 @@ Status CompressedPiece::build(const PieceContext& place) {
   NewFile file(*this, place);
   TRY_ASSIGN(Fd to, file.make());
   begin_relay(source->position());
-  if (Status written = write(to.get(), place.space); !written)
-    return as_part(of_source(std::move(written.error())));
+  const EntryLimits bounds(source->size(), limits.rules);
+  auto written = file.write(to.get(), &bounds, [this] { return decoder->next(); });
+  if (!written) return as_part(of_source(std::move(written.error())));
   if (const auto& junk = decoder->junk()) {
     TRY_ASSIGN(const bool is_junk, has_junk(*source, junk->at));
     if (is_junk) add_note("bytes after the end of the compressed data were ignored");
@@ -154,22 +155,6 @@ Status CompressedPiece::build(const PieceContext& place) {
   TRY(end_copy(file.from(), std::move(to), place.space));
   file.add_notes("decompressed to");
   return {};
-}
-
-// Of a bomb, the file is not much larger than what is allowed.
-Status CompressedPiece::write(int to, Space& space) {
-  static const std::atomic<bool> k_never = false;
-  const EntryLimits bounds(source->size(), limits.rules);
-  FileSink sink(to, UINT64_MAX, {*meter, space, k_never});
-  for (;;) {
-    TRY_ASSIGN(const Slice block, decoder->next());
-    if (block.empty()) return {};
-    const Status written = sink.write(sink.end(), block.bytes());
-    if (sink.failed_to_write())
-      return space.explain(last_part(default_name()), written.error().code);
-    TRY(written);
-    TRY(bounds.check_ratio(sink.end()));
-  }
 }
 
 Result<Piece> Piece::open(const std::string& path, const Unpacking& wanted, Meter& meter,

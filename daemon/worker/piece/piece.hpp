@@ -14,11 +14,13 @@ namespace nodestage {
 // A file that is copied as it is.
 struct FilePiece : PieceForm {
   [[nodiscard]] std::string kind() const { return wanted.mount ? "squashfs image" : "file"; }
-  [[nodiscard]] std::string default_name() const;
+  // A file that is copied keeps its own.
+  [[nodiscard]] std::string default_name() const {
+    return wanted.mount ? PieceForm::default_name() : last_part(path);
+  }
   Result<Need> need();
   Result<PieceLook> look(std::chrono::milliseconds limit);
   Status build(const PieceContext& place);
-  Status write_parts(int to, Space& space);
 };
 
 // A compressed file that is no archive. It becomes a file.
@@ -27,11 +29,9 @@ struct CompressedPiece : PieceForm {
       : PieceForm(std::move(form)), decoder(std::move(from)) {}
 
   [[nodiscard]] std::string kind() const { return std::string(row_of(decoder->coding()).suffix); }
-  [[nodiscard]] std::string default_name() const;
   Result<Need> need();
   Result<PieceLook> look(std::chrono::milliseconds limit);
   Status build(const PieceContext& place);
-  Status write(int to, Space& space);
 
   std::unique_ptr<Decoder> decoder;
 };
@@ -45,8 +45,7 @@ class Piece {
   static Result<Piece> open(const std::string& path, const Unpacking& wanted, Meter& meter,
                             const PieceLimits& limits);
 
-  // The name under which it is staged by default (common/request/destinations.hpp). A file that is
-  // copied keeps its own.
+  // The name under which it is staged by default (common/request/destinations.hpp).
   [[nodiscard]] std::string default_name() const {
     return std::visit([](const auto& form) { return form.default_name(); }, form_);
   }

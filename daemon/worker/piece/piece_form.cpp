@@ -2,20 +2,14 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <vector>
 
-#include "common/os/file.hpp"
-#include "common/request/destinations.hpp"
 #include "common/text/archive_names.hpp"
 #include "common/text/human.hpp"
 #include "common/text/part_names.hpp"
 #include "common/text/path_names.hpp"
 #include "daemon/worker/archive/archive_entries.hpp"
-#include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
-#include "daemon/worker/archive/entry_limits.hpp"
-#include "daemon/worker/tree/remove_tree.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 #include "daemon/worker/write/tree_writer.hpp"
 
@@ -23,43 +17,6 @@ namespace nodestage {
 namespace {
 
 constexpr std::size_t k_look_block = std::size_t{1} << 20;
-
-}  // namespace
-
-std::string left_out_note(std::uint64_t count, const Skipped& what) {
-  if (count == 0) return "";
-  return human_count(count) + " " + (count == 1 ? what.one : what.many) + " left out";
-}
-
-void PieceForm::add_note(const std::string& text) {
-  if (text.empty()) return;
-  if (!note.empty()) note += "; ";
-  note += text;
-}
-
-void PieceForm::add_skipped(std::uint64_t count, const Skipped& what) {
-  add_note(left_out_note(count, what));
-}
-
-void PieceForm::begin_relay(std::uint64_t offset) {
-  if (relay != nullptr) source->begin_relay(*relay, offset);
-}
-
-Error PieceForm::of_source(Error error) const {
-  const std::string start = shown(path) + ": ";
-  return is_stopped(error) || error.what.starts_with(start) ? error
-                                                            : with_prefix(std::move(error), start);
-}
-
-// A part is neither damaged nor without its end.
-Error PieceForm::as_part(Error error) const {
-  if (is_part_name(path) && !is_joined() && !is_stopped(error))
-    error.advice =
-        "By its name it is one part of an archive in several files. " + how_to_stage_parts(path);
-  return error;
-}
-
-namespace {
 
 // No file has the path of the whole, so no command can test it.
 std::string without_test_of(const std::string& path, std::string advice) {
@@ -70,64 +27,6 @@ std::string without_test_of(const std::string& path, std::string advice) {
   if (advice.ends_with('.')) advice.pop_back();
   return advice;
 }
-
-}  // namespace
-
-// What has a code is no fault of the content.
-Error PieceForm::as_joined(Error error) const {
-  const std::vector<std::string>& parts = wanted.parts;
-  if (parts.size() < 2 || error.code != 0) return error;
-  const std::string advice = without_test_of(path, error.advice);
-  error.advice = "It was joined of " + human_count(parts.size()) + " parts, " +
-                 shown(last_part(parts.front())) + " to " + shown(last_part(parts.back())) +
-                 ": if another one follows or one is not whole, transfer it again";
-  if (!advice.empty()) error.advice += ". " + advice;
-  return error;
-}
-
-Status PieceForm::look_plainly(const LookTime& time, PieceLook& look) {
-  std::vector<std::byte> block(k_look_block);
-  while (!look.is_whole && time.is_left()) {
-    TRY_ASSIGN(const std::size_t count, source->read(block));
-    look.is_whole = count < block.size();
-  }
-  look.position = source->position();
-  return {};
-}
-
-Result<Fd> make_directory(const PieceContext& place) {
-  TRY(place.space.will_make());
-  if (::mkdirat(place.dir_fd, place.name.c_str(), 0777) != 0)
-    return place.space.explain(place.name, errno);
-  auto fd = open_directory_at(place.dir_fd, place.name);
-  if (!fd) return place.space.explain(place.name, fd.error().code);
-  return fd;
-}
-
-std::string entry_keys_of(const Unpacking& wanted, bool with_globs) {
-  std::vector<std::string> keys;
-  if (wanted.strip > 0) keys.emplace_back("strip=");
-  if (with_globs && !wanted.include.empty()) keys.emplace_back("include=");
-  if (with_globs && !wanted.exclude.empty()) keys.emplace_back("exclude=");
-  std::string text;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (i > 0) text += i + 1 == keys.size() ? " and " : ", ";
-    text += keys[i];
-  }
-  return text;
-}
-
-Status check_taken(const std::string& path, const Unpacking& wanted, std::uint64_t seen,
-                   std::uint64_t taken, const std::string& advice) {
-  if (seen == 0 || taken > 0) return {};
-  const std::string keys = entry_keys_of(wanted);
-  const bool is_one = keys.find(' ') == std::string::npos;
-  return fault(ENOENT,
-               shown(path) + ": " + keys + (is_one ? " leaves" : " leave") + " nothing of it",
-               advice);
-}
-
-namespace {
 
 constexpr const char* k_dereferenced = "an archive of nodestage pack --dereference";
 
@@ -183,6 +82,79 @@ Result<bool> read_entries(Entries& entries, const LookTime& time, PieceLook& loo
 
 }  // namespace
 
+std::string left_out_note(std::uint64_t count, const Skipped& what) {
+  if (count == 0) return "";
+  return human_count(count) + " " + (count == 1 ? what.one : what.many) + " left out";
+}
+
+Error PieceForm::of_source(Error error) const {
+  const std::string start = shown(path) + ": ";
+  return is_stopped(error) || error.what.starts_with(start) ? error
+                                                            : with_prefix(std::move(error), start);
+}
+
+// A part is neither damaged nor without its end.
+Error PieceForm::as_part(Error error) const {
+  if (is_part_name(path) && !is_joined() && !is_stopped(error))
+    error.advice =
+        "By its name it is one part of an archive in several files. " + how_to_stage_parts(path);
+  return error;
+}
+
+// What has a code is no fault of the content.
+Error PieceForm::as_joined(Error error) const {
+  const std::vector<std::string>& parts = wanted.parts;
+  if (parts.size() < 2 || error.code != 0) return error;
+  const std::string advice = without_test_of(path, error.advice);
+  error.advice = "It was joined of " + human_count(parts.size()) + " parts, " +
+                 shown(last_part(parts.front())) + " to " + shown(last_part(parts.back())) +
+                 ": if another one follows or one is not whole, transfer it again";
+  if (!advice.empty()) error.advice += ". " + advice;
+  return error;
+}
+
+Status PieceForm::look_plainly(const LookTime& time, PieceLook& look) {
+  std::vector<std::byte> block(k_look_block);
+  while (!look.is_whole && time.is_left()) {
+    TRY_ASSIGN(const std::size_t count, source->read(block));
+    look.is_whole = count < block.size();
+  }
+  look.position = source->position();
+  return {};
+}
+
+Result<Fd> make_directory(const PieceContext& place) {
+  TRY(place.space.will_make());
+  if (::mkdirat(place.dir_fd, place.name.c_str(), 0777) != 0)
+    return place.space.explain(place.name, errno);
+  auto fd = open_directory_at(place.dir_fd, place.name);
+  if (!fd) return place.space.explain(place.name, fd.error().code);
+  return fd;
+}
+
+std::string entry_keys_of(const Unpacking& wanted, bool with_globs) {
+  std::vector<std::string> keys;
+  if (wanted.strip > 0) keys.emplace_back("strip=");
+  if (with_globs && !wanted.include.empty()) keys.emplace_back("include=");
+  if (with_globs && !wanted.exclude.empty()) keys.emplace_back("exclude=");
+  std::string text;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (i > 0) text += i + 1 == keys.size() ? " and " : ", ";
+    text += keys[i];
+  }
+  return text;
+}
+
+Status check_taken(const std::string& path, const Unpacking& wanted, std::uint64_t seen,
+                   std::uint64_t taken, const std::string& advice) {
+  if (seen == 0 || taken > 0) return {};
+  const std::string keys = entry_keys_of(wanted);
+  const bool is_one = keys.find(' ') == std::string::npos;
+  return fault(ENOENT,
+               shown(path) + ": " + keys + (is_one ? " leaves" : " leave") + " nothing of it",
+               advice);
+}
+
 std::string nested_note(std::uint64_t archives, std::uint64_t files, const char* whose) {
   if (archives == 0 || 2 * archives <= files) return {};
   if (files == 1)
@@ -190,8 +162,6 @@ std::string nested_note(std::uint64_t archives, std::uint64_t files, const char*
   return human_count(archives) + " of " + whose + " " + human_count(files) +
          " files are named like archives; nested extracts them";
 }
-
-std::string ArchivePiece::default_name() const { return nodestage::default_name(path, wanted); }
 
 std::string ArchivePiece::kind() const {
   std::string kind(row_of(container_).name);
@@ -231,15 +201,15 @@ Result<std::unique_ptr<Entries>> ArchivePiece::entries_of_container() {
 }
 
 // Before anything is written: checks whether the wanted members can be read here.
-Status ArchivePiece::check_members(const ArchiveContents& contents) const {
-  if (contents.is_plain()) return {};
+Status ArchivePiece::check_members(const ZipIndex& index) const {
+  if (index.is_plain()) return {};
   const EntryFilter filter(wanted.strip, wanted.include, wanted.exclude);
-  for (std::size_t i = 0; i < contents.size(); ++i) {
-    const std::string member = contents.member(i).name;
-    const auto name = clean_entry_name(member);
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const ZipRecord member = index.record(i);
+    const auto name = clean_entry_name(member.name());
     if (!name || !filter.map(*name)) continue;
-    if (Status readable = contents.check_readable(i); !readable)
-      return at_entry(std::move(readable.error()), member);
+    if (Status readable = member.check_readable(); !readable)
+      return at_entry(std::move(readable.error()), member.name());
   }
   return {};
 }
@@ -266,11 +236,11 @@ Result<PieceLook> ArchivePiece::look(std::chrono::milliseconds limit) {
   open_nested(std::nullopt,
               std::make_shared<const EntryFilter>(wanted.strip, wanted.include, wanted.exclude));
   NestedCount count;
-  const ArchiveContents* contents = wanted.nested == 0 ? entries_->contents() : nullptr;
+  const ZipIndex* contents = wanted.nested == 0 ? entries_->contents() : nullptr;
   if (contents != nullptr) {
     look.index = PieceLook::Index{0, contents->total_size(), contents->is_plain()};
     for (std::size_t i = 0; i < contents->size(); ++i) {
-      const std::string member = contents->member(i).name;
+      const std::string member = contents->record(i).name();
       if (member.ends_with('/')) continue;
       ++look.index->files;
       if (wanted.nested == 0) count.add(member);

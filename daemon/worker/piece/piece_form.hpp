@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/os/file.hpp"
+#include "common/request/destinations.hpp"
 #include "common/wire/worker_order.hpp"
 #include "daemon/worker/archive/container.hpp"
 #include "daemon/worker/archive/entry_limits.hpp"
@@ -98,6 +99,7 @@ struct PieceForm {
   std::string idle_globs = {};
   Fd directory = Fd();  // the source directory, once it was opened
 
+  [[nodiscard]] std::string default_name() const { return nodestage::default_name(path, wanted); }
   [[nodiscard]] bool is_joined() const { return !wanted.parts.empty(); }
   // With nested, two decoders share the memory, if it is enough for both.
   [[nodiscard]] DecoderLimits decoder_limits() const {
@@ -107,10 +109,14 @@ struct PieceForm {
   [[nodiscard]] bool has_two_decoders() const {
     return wanted.nested > 0 && limits.memory >= k_least_of_two_decoders;
   }
-  void add_note(const std::string& text);
+  void add_note(const std::string& text) { nodestage::add_note(note, text); }
   // Adds the note that so many were left out, if there are any.
-  void add_skipped(std::uint64_t count, const Skipped& what);
-  void begin_relay(std::uint64_t offset);
+  void add_skipped(std::uint64_t count, const Skipped& what) {
+    add_note(left_out_note(count, what));
+  }
+  void begin_relay(std::uint64_t offset) {
+    if (relay != nullptr) source->begin_relay(*relay, offset);
+  }
   // A fault with the path before it.
   [[nodiscard]] Error of_source(Error error) const;
   // A fault of its content, which a part of an archive need not have alone.
@@ -152,7 +158,6 @@ class ArchivePiece : public PieceForm {
       : PieceForm(std::move(form)), container_(container), decoder_(std::move(decoder)) {}
 
   [[nodiscard]] std::string kind() const;
-  [[nodiscard]] std::string default_name() const;
   Result<Need> need();
   Result<PieceLook> look(std::chrono::milliseconds limit);
   Status build(const PieceContext& place);
@@ -165,7 +170,7 @@ class ArchivePiece : public PieceForm {
   Status open_entries();
   void open_nested(std::optional<NestedRoom> room, std::shared_ptr<const EntryFilter> filter);
   Result<std::unique_ptr<Entries>> entries_of_container();
-  [[nodiscard]] Status check_members(const ArchiveContents& contents) const;
+  [[nodiscard]] Status check_members(const ZipIndex& index) const;
   Status write_entries(TreeWriter& writer, EntryLimits& bounds, const EntryFilter& filter,
                        OutLinks& out_links);
   Status refuse(const Error& error, const std::string& name);

@@ -1,7 +1,6 @@
 #include "daemon/worker/piece/recognise.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/os/file.hpp"
@@ -17,11 +16,6 @@ namespace {
 
 using Use = ArchiveName::Use;
 
-bool exists(const std::string& path) {
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0;
-}
-
 // As pickles of protocol 2 and later begin, PyTorch's old form with them, which is several in a
 // row.
 bool starts_with_pickle(Bytes start) {
@@ -31,18 +25,6 @@ bool starts_with_pickle(Bytes start) {
   const char opcode = static_cast<char>(start[2]);
   return protocol >= 2 && protocol <= 5 && k_opcodes.find(opcode) != std::string_view::npos;
 }
-
-}  // namespace
-
-Unpacking Unpacking::of_venv(const std::string& source) {
-  Unpacking unpacking;
-  unpacking.is_by_content = true;
-  if (exists(source + "/conda-meta") && !exists(source + "/pyvenv.cfg"))
-    unpacking.exclude = {"./envs", "./pkgs"};
-  return unpacking;
-}
-
-namespace {
 
 class Recognition {
  public:
@@ -247,20 +229,23 @@ Error Recognition::unreadable_kind() const {
 
 }  // namespace
 
+Unpacking Unpacking::of_venv(const std::string& source) {
+  Unpacking unpacking;
+  unpacking.is_by_content = true;
+  if (has_entry(AT_FDCWD, source + "/conda-meta") && !has_entry(AT_FDCWD, source + "/pyvenv.cfg"))
+    unpacking.exclude = {"./envs", "./pkgs"};
+  return unpacking;
+}
+
 Result<Recognised> recognise(Source& source, const Unpacking& wanted, const DecoderLimits& limits) {
   return Recognition(source, wanted, limits).run();
 }
 
-std::string how_to_stage_parts(const std::string& path) {
-  const std::string option = how_to_join(path);
-  return "Stage the parts as one file, with " +
-         (option.empty() ? "a glob that matches them all and the key join" : option);
-}
-
 Error one_part(const std::string& path) {
   const std::string whole = path.substr(0, path.rfind('/') + 1) + whole_archive(path);
-  const std::string beside =
-      exists(whole) ? ", or " + shell_word(shown(whole)) + " beside it, if that is the whole" : "";
+  const std::string beside = has_entry(AT_FDCWD, whole) ? ", or " + shell_word(shown(whole)) +
+                                                              " beside it, if that is the whole"
+                                                        : "";
   return fault(0, shown(path) + ": is one part of an archive in several files",
                how_to_stage_parts(path) + beside + " (extract=no copies the part as it is)");
 }

@@ -53,9 +53,6 @@ struct Recognised {
 // decoder.
 Result<Recognised> recognise(Source& source, const Unpacking& wanted, const DecoderLimits& limits);
 
-// "Stage the parts as one file, with --stage-dataset='/p/t.tar.part*:t,join'", for one of them.
-std::string how_to_stage_parts(const std::string& path);
-
 // The fault for one part of an archive, by its name. It looks for the whole beside it.
 Error one_part(const std::string& path);
 

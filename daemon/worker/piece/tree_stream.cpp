@@ -8,7 +8,6 @@
 
 #include "common/os/file.hpp"
 #include "daemon/worker/archive/entry_filter.hpp"
-#include "daemon/worker/copy/copy_file.hpp"
 #include "daemon/worker/tree/file_data.hpp"
 #include "daemon/worker/tree/xattrs.hpp"
 

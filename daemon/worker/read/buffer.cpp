@@ -1,6 +1,7 @@
 #include "daemon/worker/read/buffer.hpp"
 
-#include <algorithm>
+#include <condition_variable>
+#include <mutex>
 
 namespace nodestage {
 

@@ -1,14 +1,13 @@
 // Memory that a pipeline's threads pass on without copying: one thread fills it, then it is shared.
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -22,6 +21,13 @@ class Slice {
  public:
   Slice() = default;
   Slice(std::shared_ptr<const void> owner, Bytes bytes) : owner_(std::move(owner)), bytes_(bytes) {}
+
+  // In memory of its own.
+  static Slice copy_of(Bytes data) {
+    const std::shared_ptr<std::byte[]> memory(new std::byte[data.size()]);
+    std::copy(data.begin(), data.end(), memory.get());
+    return {memory, Bytes(memory.get(), data.size())};
+  }
 
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   [[nodiscard]] std::size_t size() const { return bytes_.size(); }
@@ -80,6 +86,11 @@ class CompressedInput {
 
   // `offset` is that of the first block in the file.
   CompressedInput(std::uint64_t offset, Pull pull) : offset_(offset), pull_(std::move(pull)) {}
+  // Of these blocks alone, which are borrowed.
+  CompressedInput(std::uint64_t offset, const std::vector<Slice>& blocks)
+      : CompressedInput(offset, [&blocks, i = std::size_t{0}]() mutable {
+          return Result<Slice>(i < blocks.size() ? blocks[i++] : Slice());
+        }) {}
 
   // Reads until `bytes` can be looked at. Returns how many can; fewer only at the end.
   Result<std::size_t> ensure(std::size_t bytes);

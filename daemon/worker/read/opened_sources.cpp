@@ -2,17 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <optional>
 #include <utility>
 
-#include "common/os/file.hpp"
 #include "common/os/passed_descriptors.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/path_names.hpp"
@@ -90,6 +87,41 @@ std::optional<OpenedByText>& only_these() {
   return k_items;
 }
 
+bool exists(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0;
+}
+
+Error search_fault(const std::string& glob, const Error& error) {
+  if (error.code == E2BIG)
+    return fault(E2BIG, shown(glob) + ": too many directories would be searched",
+                 "Begin the search further down: name more directories before '**'");
+  if (error.code == EACCES || error.code == EPERM)
+    return fault(error.code,
+                 shown(glob) + ": cannot be searched for matches: " +
+                     shown(without_slashes(error.what)) + ": " + std::strerror(error.code),
+                 "The job's user must be able to read all directories that it enters, or leave "
+                 "them out with exclude=NAME");
+  return with_suffix(open_fault(glob, error.code), ": a directory on the path cannot be read");
+}
+
+// Adds what one name means: itself, or what it matches.
+Status add_matches(GlobWalk& walk, const std::string& name) {
+  if (exists(name)) {
+    walk.add_match(name);
+    return {};
+  }
+  if (!is_glob(name)) return examine_source(name).error();
+  const std::size_t before = walk.count();
+  if (const Status searched = walk.add(name); !searched)
+    return search_fault(name, searched.error());
+  if (walk.count() > before) return {};
+  if (walk.specials() > 0)
+    return fault(ENOENT, shown(name) + ": only FIFOs, sockets or devices match",
+                 "Only regular files and directories can be staged");
+  return fault(ENOENT, shown(name) + ": no file matches", "Check it: ls -d " + shown(name));
+}
+
 }  // namespace
 
 Status hand_over(int socket, std::uint32_t item, const std::string& path, int fd) {
@@ -145,45 +177,6 @@ int opened_source(const std::string& path) {
   }
   return -1;
 }
-
-namespace {
-
-bool exists(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0;
-}
-
-Error search_fault(const std::string& glob, const Error& error) {
-  if (error.code == E2BIG)
-    return fault(E2BIG, shown(glob) + ": too many directories would be searched",
-                 "Begin the search further down: name more directories before '**'");
-  if (error.code == EACCES || error.code == EPERM)
-    return fault(error.code,
-                 shown(glob) + ": cannot be searched for matches: " +
-                     shown(without_slashes(error.what)) + ": " + std::strerror(error.code),
-                 "The job's user must be able to read all directories that it enters, or leave "
-                 "them out with exclude=NAME");
-  return with_suffix(open_fault(glob, error.code), ": a directory on the path cannot be read");
-}
-
-// Adds what one name means: itself, or what it matches.
-Status add_matches(GlobWalk& walk, const std::string& name) {
-  if (exists(name)) {
-    walk.add_match(name);
-    return {};
-  }
-  if (!is_glob(name)) return examine_source(name).error();
-  const std::size_t before = walk.count();
-  if (const Status searched = walk.add(name); !searched)
-    return search_fault(name, searched.error());
-  if (walk.count() > before) return {};
-  if (walk.specials() > 0)
-    return fault(ENOENT, shown(name) + ": only FIFOs, sockets or devices match",
-                 "Only regular files and directories can be staged");
-  return fault(ENOENT, shown(name) + ": no file matches", "Check it: ls -d " + shown(name));
-}
-
-}  // namespace
 
 Result<FoundSources> find_sources(const std::string& source,
                                   std::function<bool(const std::string& below)> excludes) {

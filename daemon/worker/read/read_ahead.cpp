@@ -56,10 +56,7 @@ void ReadAhead::stop() {
 void ReadAhead::work() {
   while (await_turn()) {
     BufferPool::Buffer buffer;
-    const Status taken = guarded([&] {
-      buffer = pool_.take();
-      return Status();
-    });
+    const Status taken = guarded([&] { buffer = pool_.take(); });
     Ticket ticket = 0;
     if (!begin(ticket)) return;
     put(ticket, taken ? read(ticket, buffer) : taken.error());

@@ -11,7 +11,6 @@
 #include <limits>
 #include <map>
 #include <mutex>
-#include <optional>
 
 #include "daemon/worker/basis/task_crew.hpp"
 #include "daemon/worker/read/buffer.hpp"

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstdint>
 #include <limits>
 #include <mutex>
 #include <utility>
 
-#include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/task_crew.hpp"
 #include "daemon/worker/read/opened_sources.hpp"
@@ -34,29 +32,46 @@ int stat_source(const std::string& path, struct stat& info) {
                                    : ::stat(path.c_str(), &info);
 }
 
+Result<SourcePart> part_of(Fd fd, const std::string& path) {
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return open_fault(path, errno);
+  if (!S_ISREG(info.st_mode)) return kind_fault(path);
+  static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL));
+  return SourcePart{std::move(fd), path, info};
+}
+
+Result<SourcePart> open_part(const std::string& path) {
+  auto fd = open_file(path);
+  if (!fd) return open_fault(path, fd.error().code);
+  return part_of(std::move(*fd), path);
+}
+
+Error read_fault(const std::string& path, int code) {
+  return fault(code, shown(path) + ": cannot be read: " + std::strerror(code),
+               advice_by_code(code,
+                              "Test it: cat FILE > /dev/null; if that works, tell your "
+                              "site's support"));
+}
+
 }  // namespace
 
 Error open_fault(const std::string& path, int code) {
-  const std::string cause = shown(path) + ": " + std::strerror(code);
-  if (const char* advice = advice_by_code(code)) return fault(code, cause, advice);
-  if (code == ENOENT || code == ENOTDIR || code == ELOOP) {
-    return fault(code, cause, "Check the path: ls -l " + shell_word(shown(path)));
-  }
-  if (code == EACCES || code == EPERM) {
-    return fault(code, cause,
-                 "The job's user must be able to read it: namei -l " + shell_word(shown(path)) +
-                     " (if you can, its file system may require a ticket, as with Kerberos, that "
-                     "you have there and not on the node)");
-  }
-  return fault(
-      code, cause,
-      "Is its file system mounted on this node? If it happens again, tell your site's support");
+  const std::string file = shell_word(shown(path));
+  std::string advice =
+      "Is its file system mounted on this node? If it happens again, tell your site's support";
+  if (code == ENOENT || code == ENOTDIR || code == ELOOP) advice = "Check the path: ls -l " + file;
+  if (code == EACCES || code == EPERM)
+    advice = "The job's user must be able to read it: namei -l " + file +
+             " (if you can, its file system may require a ticket, as with Kerberos, that you have "
+             "there and not on the node)";
+  return fault(code, shown(path) + ": " + std::strerror(code),
+               advice_by_code(code, advice.c_str()));
 }
 
-const char* advice_by_code(int code) {
+const char* advice_by_code(int code, const char* otherwise) {
   if (code == EMFILE) return k_raise_open_files;
   if (code != ENOKEY && code != EKEYEXPIRED && code != EKEYREVOKED && code != EKEYREJECTED)
-    return nullptr;
+    return otherwise;
   return "Its file system requires a ticket or token (Kerberos, AFS) that staging on a node does "
          "not have. Stage from another file system, or ask your site's support";
 }
@@ -137,7 +152,6 @@ class PartRelays {
       static_cast<void>(guarded([&] {  // without memory for it, too, the others must not wait
         const SourcePart& of = parts_[part];
         relayed = relay_.begin(of.path, of.fd.get(), of.info, slot.from, parts_.back().end());
-        return Status();
       }));
       lock.lock();
       slot.relayed = std::move(relayed);
@@ -190,32 +204,6 @@ class PartRelays {
   bool is_over_ = false;
 };
 
-namespace {
-
-Result<SourcePart> part_of(Fd fd, const std::string& path) {
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return open_fault(path, errno);
-  if (!S_ISREG(info.st_mode)) return kind_fault(path);
-  static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL));
-  return SourcePart{std::move(fd), path, info};
-}
-
-Result<SourcePart> open_part(const std::string& path) {
-  auto fd = open_file(path);
-  if (!fd) return open_fault(path, fd.error().code);
-  return part_of(std::move(*fd), path);
-}
-
-Error read_fault(const std::string& path, int code) {
-  const char* by_code = advice_by_code(code);
-  return fault(code, shown(path) + ": cannot be read: " + std::strerror(code),
-               by_code != nullptr ? by_code
-                                  : "Test it: cat FILE > /dev/null; if that "
-                                    "works, tell your site's support");
-}
-
-}  // namespace
-
 Source::Source(std::string path, std::vector<SourcePart> parts, Meter& meter)
     : path_(std::move(path)), parts_(std::move(parts)), info_(parts_.front().info), meter_(&meter) {
   info_.st_size = static_cast<off_t>(parts_.back().end());
@@ -267,17 +255,15 @@ void Source::end_relay() {
 }
 
 const SourcePart* Source::changed() const {
-  const auto found = std::find_if(parts_.begin(), parts_.end(), [](const SourcePart& part) {
-    return !is_unchanged(part.fd.get(), part.info);
-  });
-  return found == parts_.end() ? nullptr : &*found;
+  for (const SourcePart& part : parts_)
+    if (!is_unchanged(part.fd.get(), part.info)) return &part;
+  return nullptr;
 }
 
 const SourcePart* Source::changed(const SettleRules& rules) const {
-  const auto found = std::find_if(parts_.begin(), parts_.end(), [&rules](const SourcePart& part) {
-    return !has_held_still(part.fd.get(), part.info, rules);
-  });
-  return found == parts_.end() ? nullptr : &*found;
+  for (const SourcePart& part : parts_)
+    if (!has_held_still(part.fd.get(), part.info, rules)) return &part;
+  return nullptr;
 }
 
 Result<std::size_t> Source::read(std::span<std::byte> into) {
@@ -304,9 +290,7 @@ Result<std::string> Source::text_at(std::uint64_t offset, std::uint64_t size) co
 Result<Source::Fetched> Source::fetch_at(std::uint64_t offset, std::span<std::byte> into,
                                          const std::atomic<bool>& given_up) const {
   if (is_joined()) return fetch_joined(offset, into, given_up);
-  if (relayed_) return fetch_relayed(parts_.front(), *relayed_, offset, into, given_up);
-  TRY_ASSIGN(const std::size_t bytes, fetch_original(parts_.front(), offset, into));
-  return Fetched{bytes, 0};
+  return fetch_from(parts_.front(), relayed_.get(), offset, into, given_up);
 }
 
 // A part that became shorter ends it: what follows would be at a wrong place.
@@ -333,37 +317,34 @@ Result<Source::Fetched> Source::fetch_joined(std::uint64_t offset, std::span<std
 Result<Source::Fetched> Source::fetch_part(std::size_t part, std::uint64_t offset,
                                            std::span<std::byte> into,
                                            const std::atomic<bool>& given_up) const {
-  if (!relays_) {
-    TRY_ASSIGN(const std::size_t bytes, fetch_original(parts_[part], offset, into));
-    return Fetched{bytes, 0};
-  }
+  if (!relays_) return fetch_from(parts_[part], nullptr, offset, into, given_up);
   PartRelays::Turn turn(*relays_, part);
-  Fetched fetched;
-  if (turn.relayed() != nullptr) {
-    TRY_ASSIGN(fetched, fetch_relayed(parts_[part], *turn.relayed(), offset, into, given_up));
-  } else {
-    TRY_ASSIGN(fetched.bytes, fetch_original(parts_[part], offset, into));
-  }
+  TRY_ASSIGN(const Fetched fetched,
+             fetch_from(parts_[part], turn.relayed(), offset, into, given_up));
   turn.has_read(fetched.bytes);
   return fetched;
 }
 
-Result<Source::Fetched> Source::fetch_relayed(const SourcePart& of, RelayedSource& relayed,
-                                              std::uint64_t offset, std::span<std::byte> into,
-                                              const std::atomic<bool>& given_up) const {
+Result<Source::Fetched> Source::fetch_from(const SourcePart& of, RelayedSource* relayed,
+                                           std::uint64_t offset, std::span<std::byte> into,
+                                           const std::atomic<bool>& given_up) const {
+  if (relayed == nullptr) {
+    TRY_ASSIGN(const std::size_t bytes, fetch_original(of, offset, into));
+    return Fetched{bytes, 0};
+  }
   const std::uint64_t rest = of.size() - std::min(offset, of.size());
   into = into.first(std::min<std::uint64_t>(into.size(), rest));
   Fetched fetched;
   while (fetched.bytes < into.size()) {
     const std::uint64_t at = offset + fetched.bytes;
-    const auto part = into.subspan(fetched.bytes, relayed.part(into.size() - fetched.bytes));
-    TRY_ASSIGN(const bool is_relayed, relayed.fetch(at, part, given_up));
+    const auto part = into.subspan(fetched.bytes, relayed->part(into.size() - fetched.bytes));
+    TRY_ASSIGN(const bool is_relayed, relayed->fetch(at, part, given_up));
     std::size_t bytes = part.size();
     if (is_relayed) {
       fetched.relayed += bytes;
     } else {
       TRY_ASSIGN(bytes, fetch_original(of, at, part));
-      relayed.read_original(at, bytes);
+      relayed->read_original(at, bytes);
     }
     fetched.bytes += bytes;
     if (bytes < part.size()) break;

@@ -22,8 +22,8 @@ namespace nodestage {
 Error open_fault(const std::string& path, int code);
 
 // Returns the advice if a file system requires a ticket that this process lacks, or if too many
-// files are open; nullptr for any other errno.
-const char* advice_by_code(int code);
+// files are open; `otherwise` for any other errno.
+const char* advice_by_code(int code, const char* otherwise);
 
 // Examines what a source path leads to, links followed. Faults include advice for the user.
 Result<struct stat> examine_source(const std::string& path);
@@ -111,9 +111,9 @@ class Source {
                                const std::atomic<bool>& given_up) const;
   Result<Fetched> fetch_part(std::size_t part, std::uint64_t offset, std::span<std::byte> into,
                              const std::atomic<bool>& given_up) const;
-  // `offset` is one in the part.
-  Result<Fetched> fetch_relayed(const SourcePart& of, RelayedSource& relayed, std::uint64_t offset,
-                                std::span<std::byte> into, const std::atomic<bool>& given_up) const;
+  // `offset` is one in the part. `relayed` is null if nothing of it is relayed.
+  Result<Fetched> fetch_from(const SourcePart& of, RelayedSource* relayed, std::uint64_t offset,
+                             std::span<std::byte> into, const std::atomic<bool>& given_up) const;
   Result<std::size_t> fetch_original(const SourcePart& part, std::uint64_t offset,
                                      std::span<std::byte> into) const;
 

@@ -141,10 +141,9 @@ class TreeLooking {
       const auto end = at + static_cast<std::ptrdiff_t>(std::min(rest, k_look_names));
       std::vector<ListedName> batch(std::make_move_iterator(at), std::make_move_iterator(end));
       ++directory.parts;
-      tasks.push_back(
-          TaskCrew::task([this, &directory, fd = fd, batch = std::move(batch)](unsigned thread) {
-            return look_at_batch(directory, fd, batch, thread);
-          }));
+      tasks.push_back([this, &directory, fd = fd, batch = std::move(batch)](unsigned thread) {
+        return look_at_batch(directory, fd, batch, thread);
+      });
       at = end;
     }
     return tasks;
@@ -153,17 +152,17 @@ class TreeLooking {
   void add_directory(const At& at, const std::string& name, LookedAt::As as,
                      TaskCrew::Tasks& tasks) {
     ++at.directory.parts;
-    tasks.push_back(TaskCrew::task(
+    tasks.push_back(
         [this, &parent = at.directory, above = at.fd, name = name, as](unsigned thread) mutable {
           return list(parent, std::exchange(above, nullptr), name, as, thread);
-        }));
+        });
   }
 
   // The next names of an open directory.
-  std::unique_ptr<TaskCrew::Task> names_task(LookedAt& directory, OpenDirectory fd) {
-    return TaskCrew::task([this, &directory, fd = std::move(fd)](unsigned thread) {
+  TaskCrew::Task names_task(LookedAt& directory, OpenDirectory fd) {
+    return [this, &directory, fd = std::move(fd)](unsigned thread) {
       return list_names(directory, fd, thread);
-    });
+    };
   }
 
   Status look_at_batch(LookedAt& directory, const OpenDirectory& fd,

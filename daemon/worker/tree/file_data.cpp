@@ -2,18 +2,14 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <ctime>
 #include <span>
 #include <vector>
 
-#include "common/os/file.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
@@ -38,6 +34,27 @@ bool shows_mapped_writes(int fd) {
   const auto type = static_cast<std::uint32_t>(system.f_type);
   return type != TMPFS_MAGIC && type != RAMFS_MAGIC && type != HUGETLBFS_MAGIC;
 }
+
+constexpr std::size_t k_copy_bytes = 1 << 20;
+
+Status copy_range(int from, int to, DataRange range, std::span<std::byte> block,
+                  const OnBytes& on_bytes) {
+  while (range.begin < range.end) {
+    const auto part = block.first(std::min<std::uint64_t>(block.size(), range.end - range.begin));
+    const auto count = pread_all(from, part, range.begin);
+    if (!count) return system_error("cannot read", count.error().code);
+    if (*count < part.size()) return was_changed();  // it became shorter
+    TRY(pwrite_all(to, part, range.begin, "cannot write"));
+    TRY(on_bytes(part.size()));
+    range.begin += part.size();
+  }
+  return {};
+}
+
+// A write goes to one piece (a large folio) of the page cache if it starts at a multiple of its
+// length, otherwise to four or five: archives' blocks end anywhere. Larger pieces took up to three
+// times the processor time (docs/performance.md).
+constexpr std::size_t k_write_bytes = std::size_t{32} * 1024;
 
 }  // namespace
 
@@ -121,26 +138,6 @@ bool SettledFile::was_whole() const {
   return is_same();
 }
 
-namespace {
-
-constexpr std::size_t k_copy_bytes = 1 << 20;
-
-Status copy_range(int from, int to, DataRange range, std::span<std::byte> block,
-                  const OnBytes& on_bytes) {
-  while (range.begin < range.end) {
-    const auto part = block.first(std::min<std::uint64_t>(block.size(), range.end - range.begin));
-    const auto count = pread_all(from, part, range.begin);
-    if (!count) return system_error("cannot read", count.error().code);
-    if (*count < part.size()) return was_changed();  // it became shorter
-    TRY(pwrite_all(to, part, range.begin, "cannot write"));
-    TRY(on_bytes(part.size()));
-    range.begin += part.size();
-  }
-  return {};
-}
-
-}  // namespace
-
 Result<std::optional<DataRange>> next_data(int fd, std::uint64_t offset, std::uint64_t size) {
   if (offset >= size) return std::optional<DataRange>();
   const off_t begin = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
@@ -196,15 +193,6 @@ Result<std::string> read_link(const SourceEntry& source) {
   if (length < 0) return system_error("cannot read");
   return std::string(text, static_cast<std::size_t>(length));
 }
-
-namespace {
-
-// A write goes to one piece (a large folio) of the page cache if it starts at a multiple of its
-// length, otherwise to four or five: archives' blocks end anywhere. Larger pieces took up to three
-// times the processor time (docs/performance.md).
-constexpr std::size_t k_write_bytes = std::size_t{32} * 1024;
-
-}  // namespace
 
 Status write_at(int fd, std::uint64_t offset, Bytes data) {
   while (!data.empty()) {

@@ -6,10 +6,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <optional>
 #include <unordered_set>
 
-#include "common/os/file.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <climits>
@@ -11,7 +10,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "common/os/file.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
@@ -36,6 +34,33 @@ std::string_view first_step(std::string_view path) {
 
 std::string_view after(std::string_view path, std::string_view step) {
   return step.size() < path.size() ? path.substr(step.size() + 1) : std::string_view();
+}
+
+constexpr unsigned k_most_links = 40;  // as the kernel
+
+bool is_nothing_there(int code) { return code == ENOENT || code == ENOTDIR; }
+
+// Returns it with one slash between names, and none at the end.
+std::string squeezed(std::string_view path) {
+  std::string text;
+  for (const char c : path) {
+    if (c != '/' || !text.ends_with('/')) text += c;
+  }
+  text.resize(text.find_last_not_of('/') + 1);
+  return text;
+}
+
+// The path with every link resolved but the last name, which may be gone; "" if that is not known.
+std::string real_path(const std::string& path) {
+  const SplitPath split = split_path(path);
+  char real[PATH_MAX];
+  if (split.parent.empty() || ::realpath(std::string(split.parent).c_str(), real) == nullptr)
+    return "";
+  return squeezed(real) + "/" + std::string(split.name);
+}
+
+std::string tidy(const std::string& absolute) {
+  return std::filesystem::path(absolute).lexically_normal().string();
 }
 
 }  // namespace
@@ -74,37 +99,6 @@ SplitPath split_path(std::string_view path) {
   if (slash == std::string_view::npos) return {"", path};
   return {path.substr(0, slash), path.substr(slash + 1)};
 }
-
-namespace {
-
-constexpr unsigned k_most_links = 40;  // as the kernel
-
-bool is_nothing_there(int code) { return code == ENOENT || code == ENOTDIR; }
-
-// Returns it with one slash between names, and none at the end.
-std::string squeezed(std::string_view path) {
-  std::string text;
-  for (const char c : path) {
-    if (c != '/' || !text.ends_with('/')) text += c;
-  }
-  text.resize(text.find_last_not_of('/') + 1);
-  return text;
-}
-
-// The path with every link resolved but the last name, which may be gone; "" if that is not known.
-std::string real_path(const std::string& path) {
-  const SplitPath split = split_path(path);
-  char real[PATH_MAX];
-  if (split.parent.empty() || ::realpath(std::string(split.parent).c_str(), real) == nullptr)
-    return "";
-  return squeezed(real) + "/" + std::string(split.name);
-}
-
-std::string tidy(const std::string& absolute) {
-  return std::filesystem::path(absolute).lexically_normal().string();
-}
-
-}  // namespace
 
 bool lies_in(std::string_view path, std::string_view top) {
   if (top.empty()) return true;

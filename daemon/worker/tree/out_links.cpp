@@ -1,6 +1,5 @@
 #include "daemon/worker/tree/out_links.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>

@@ -11,7 +11,6 @@
 #include <ctime>
 #include <utility>
 
-#include "common/os/file.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
@@ -30,6 +29,19 @@ std::uint32_t short_hash(std::string_view text) {
   std::uint32_t hash = 2166136261U;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
   return hash;
+}
+
+constexpr unsigned k_threads = 16;
+constexpr std::size_t k_most_waiting = 64;
+
+constexpr std::size_t k_max_bytes = std::size_t{64} * 1024 * 1024;
+
+Result<std::string> text_of(int job_fd, const std::string& path) {
+  TRY_ASSIGN(const Fd file,
+             open_beneath(job_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return Error{EINVAL, path};
+  return read_all(file.get(), k_max_bytes);
 }
 
 }  // namespace
@@ -96,13 +108,6 @@ Status close_checked(Fd file) {
   return {};
 }
 
-namespace {
-
-constexpr unsigned k_threads = 16;
-constexpr std::size_t k_most_waiting = 64;
-
-}  // namespace
-
 bool is_sync_refusal(int code) { return code == EINVAL || code == ENOTSUP || code == EROFS; }
 
 SyncCrew::~SyncCrew() {
@@ -168,20 +173,6 @@ Status SyncCrew::add_directory(int directory_fd, const PendingNames& names) {
   if (::syncfs(file.get()) != 0) note(errno);
   return {};
 }
-
-namespace {
-
-constexpr std::size_t k_max_bytes = std::size_t{64} * 1024 * 1024;
-
-Result<std::string> text_of(int job_fd, const std::string& path) {
-  TRY_ASSIGN(const Fd file,
-             open_beneath(job_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-  struct stat info {};
-  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return Error{EINVAL, path};
-  return read_all(file.get(), k_max_bytes);
-}
-
-}  // namespace
 
 PlacedNames parse_placed_names(std::string_view text) {
   PlacedNames names;

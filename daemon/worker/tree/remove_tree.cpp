@@ -1,7 +1,6 @@
 #include "daemon/worker/tree/remove_tree.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -44,6 +43,23 @@ Status remove_pass(int dir_fd, const std::function<bool()>& must_stop) {
   }
 }
 
+Status take_from(const WalkStep& step) {
+  const bool is_directory = step.kind == WalkStep::Kind::directory_end;
+  const auto entry = open_beneath(step.dir_fd, step.name, O_PATH | O_NOFOLLOW);
+  struct stat info {};
+  if (!entry || ::fstat(entry->get(), &info) != 0)
+    return Error{errno, std::strerror(entry ? errno : entry.error().code)};
+  if (S_ISLNK(info.st_mode) || is_directory != S_ISDIR(info.st_mode)) return {};
+  const mode_t mode = info.st_mode & 07777;
+  const mode_t wanted = is_directory ? read_only_directory(mode) : mode & ~k_write_bits;
+  return wanted == mode ? Status() : change_mode(entry->get(), wanted);
+}
+
+Status take_at(const WalkStep& step) {
+  if (step.kind == WalkStep::Kind::directory || S_ISLNK(step.info.st_mode)) return {};
+  return step.kind == WalkStep::Kind::fault ? Status(step.fault) : take_from(step);
+}
+
 }  // namespace
 
 Status remove_tree_contents(int dir_fd, const std::function<bool()>& must_stop) {
@@ -73,27 +89,6 @@ int run_remove(const RemoveOrder& order) {
                printable(shortened(removed.error().text(), 800)).c_str());
   return 1;
 }
-
-namespace {
-
-Status take_from(const WalkStep& step) {
-  const bool is_directory = step.kind == WalkStep::Kind::directory_end;
-  const auto entry = open_beneath(step.dir_fd, step.name, O_PATH | O_NOFOLLOW);
-  struct stat info {};
-  if (!entry || ::fstat(entry->get(), &info) != 0)
-    return Error{errno, std::strerror(entry ? errno : entry.error().code)};
-  if (S_ISLNK(info.st_mode) || is_directory != S_ISDIR(info.st_mode)) return {};
-  const mode_t mode = info.st_mode & 07777;
-  const mode_t wanted = is_directory ? read_only_directory(mode) : mode & ~k_write_bits;
-  return wanted == mode ? Status() : change_mode(entry->get(), wanted);
-}
-
-Status take_at(const WalkStep& step) {
-  if (step.kind == WalkStep::Kind::directory || S_ISLNK(step.info.st_mode)) return {};
-  return step.kind == WalkStep::Kind::fault ? Status(step.fault) : take_from(step);
-}
-
-}  // namespace
 
 Status take_write_bits(int dir_fd) {
   TRY_ASSIGN(Fd root, duplicate(dir_fd));

@@ -2,19 +2,36 @@
 
 #include <dirent.h>
 #include <linux/openat2.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "common/os/file.hpp"
-
 namespace nodestage {
 namespace {
 
 constexpr std::size_t k_open_levels = 32;
+
+// Larger than readdir's, for file systems that answer each call over a network.
+constexpr std::size_t k_block_bytes = std::size_t{128} * 1024;
+
+// Returns false at the end.
+Result<bool> read_block(int fd, std::vector<char>& block, std::vector<ListedName>& names) {
+  const long size = ::syscall(SYS_getdents64, fd, block.data(), block.size());
+  if (size < 0) return Error{errno, std::strerror(errno)};
+  for (std::size_t at = 0; at < static_cast<std::size_t>(size);) {
+    const auto* entry = reinterpret_cast<const dirent64*>(block.data() + at);
+    at += entry->d_reclen;
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    names.push_back({entry->d_ino, entry->d_type, std::string(name)});
+  }
+  return size > 0;
+}
+
+// Of each directory in a walk for removing, however deep it is.
+constexpr std::size_t k_least_names = 16;
 
 }  // namespace
 
@@ -71,27 +88,6 @@ Status DirStack::reopen(std::size_t level) {
   return {};
 }
 
-namespace {
-
-// Larger than readdir's, for file systems that answer each call over a network.
-constexpr std::size_t k_block_bytes = std::size_t{128} * 1024;
-
-// Returns false at the end.
-Result<bool> read_block(int fd, std::vector<char>& block, std::vector<ListedName>& names) {
-  const long size = ::syscall(SYS_getdents64, fd, block.data(), block.size());
-  if (size < 0) return Error{errno, std::strerror(errno)};
-  for (std::size_t at = 0; at < static_cast<std::size_t>(size);) {
-    const auto* entry = reinterpret_cast<const dirent64*>(block.data() + at);
-    at += entry->d_reclen;
-    const std::string_view name = entry->d_name;
-    if (name == "." || name == "..") continue;
-    names.push_back({entry->d_ino, entry->d_type, std::string(name)});
-  }
-  return size > 0;
-}
-
-}  // namespace
-
 Result<std::vector<ListedName>> list_directory(int fd, std::size_t count) {
   thread_local std::vector<char> block(k_block_bytes);
   std::vector<ListedName> names;
@@ -101,13 +97,6 @@ Result<std::vector<ListedName>> list_directory(int fd, std::size_t count) {
   }
   return names;
 }
-
-namespace {
-
-// Of each directory in a walk for removing, however deep it is.
-constexpr std::size_t k_least_names = 16;
-
-}  // namespace
 
 Result<TreeWalk> TreeWalk::begin(Fd root, WalkFor purpose, std::size_t name_bytes) {
   TreeWalk walk(DirStack(std::move(root)), purpose, name_bytes);

@@ -2,7 +2,6 @@
 // contents. By descriptors only: it builds no path, follows no link, and works at any depth.
 #pragma once
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 

@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <string_view>
 
 #include "common/text/encodings.hpp"
@@ -211,8 +210,8 @@ std::string UnitedTree::note() const {
   if (equal_ > 0)
     text = counted(equal_, "file was", "files were") + " in two of them, with equal contents";
   if (replaced_ > 0)
-    text += (text.empty() ? "" : "; ") + counted(replaced_, "file is", "files are") +
-            " that of a later source (merge=last)";
+    add_note(text,
+             counted(replaced_, "file is", "files are") + " that of a later source (merge=last)");
   return text;
 }
 

@@ -4,10 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 
-#include "common/os/file.hpp"
-#include "daemon/worker/tree/job_tree.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
@@ -15,6 +12,31 @@ namespace nodestage {
 namespace {
 
 constexpr mode_t k_mode = 0777;
+
+constexpr mode_t k_permissions = 0777;  // without set-id and sticky bits
+
+// Access times stay "now".
+std::array<timespec, 2> times_of(const std::optional<timespec>& mtime) {
+  return {timespec{0, UTIME_OMIT}, mtime.value_or(timespec{0, UTIME_OMIT})};
+}
+
+Error no_target(const std::string& link, int code) {
+  return fault(
+      code, "is a hard link to '" + shown(link) + "', which does not exist",
+      "include=, exclude= and strip= must not separate hard links; without these, make the "
+      "archive again: it must contain a file before its links");
+}
+
+Error no_directory(int code) {
+  if (code != ELOOP) {
+    return fault(code, "is below a name that is a file in the archive, not a directory",
+                 "Make the archive again without one of them");
+  }
+  return fault(code, "is below a name that is a symbolic link in the archive, not a directory",
+               "nodestage follows no links there; make the archive again without that link");
+}
+
+bool is_no_directory(int code) { return code == ELOOP || code == ENOTDIR; }
 
 }  // namespace
 
@@ -60,35 +82,6 @@ Result<Fd> DirectoryCache::open_or_make(const std::string& path) {
 void DirectoryCache::forget() {
   for (Place& place : places_) place = {};
 }
-
-namespace {
-
-constexpr mode_t k_permissions = 0777;  // without set-id and sticky bits
-
-// Access times stay "now".
-std::array<timespec, 2> times_of(const std::optional<timespec>& mtime) {
-  return {timespec{0, UTIME_OMIT}, mtime.value_or(timespec{0, UTIME_OMIT})};
-}
-
-Error no_target(const std::string& link, int code) {
-  return fault(
-      code, "is a hard link to '" + shown(link) + "', which does not exist",
-      "include=, exclude= and strip= must not separate hard links; without these, make the "
-      "archive again: it must contain a file before its links");
-}
-
-Error no_directory(int code) {
-  if (code != ELOOP) {
-    return fault(code, "is below a name that is a file in the archive, not a directory",
-                 "Make the archive again without one of them");
-  }
-  return fault(code, "is below a name that is a symbolic link in the archive, not a directory",
-               "nodestage follows no links there; make the archive again without that link");
-}
-
-bool is_no_directory(int code) { return code == ELOOP || code == ENOTDIR; }
-
-}  // namespace
 
 std::string path_in(const std::string& parent, const std::string& name) {
   return parent.empty() ? name : parent + "/" + name;

@@ -15,6 +15,24 @@ namespace {
 constexpr std::size_t k_first_slots = std::size_t{1} << 12U;
 constexpr std::uint32_t k_last_generation = std::numeric_limits<std::uint32_t>::max();
 
+constexpr std::size_t k_links = std::size_t{1} << 15U;        // the maximum that waits
+constexpr std::size_t k_link_bytes = std::size_t{16} << 20U;  // and of their names
+constexpr std::size_t k_in_task = 64;
+constexpr std::size_t k_special_names = std::size_t{1} << 16U;  // the maximum that is remembered
+
+NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t number) {
+  NewEntry made;
+  made.name = name;
+  made.kind = entry.kind;
+  made.mtime = entry.mtime;
+  made.size =
+      entry.kind == Entry::Kind::file || entry.kind == Entry::Kind::hard_link ? entry.size : 0;
+  made.link = entry.link;
+  if (entry.kind == Entry::Kind::file) made.xattrs = entry.xattrs;
+  made.number = number;
+  return made;
+}
+
 }  // namespace
 
 std::uint64_t SeenNames::hash(std::string_view name) { return std::hash<std::string_view>()(name); }
@@ -62,28 +80,6 @@ void SeenNames::forget() {
   has_forgotten_ = true;
 }
 
-namespace {
-
-constexpr std::size_t k_links = std::size_t{1} << 15U;        // the maximum that waits
-constexpr std::size_t k_link_bytes = std::size_t{16} << 20U;  // and of their names
-constexpr std::size_t k_in_task = 64;
-constexpr std::size_t k_special_names = std::size_t{1} << 16U;  // the maximum that is remembered
-
-NewEntry new_entry_of(const Entry& entry, std::string_view name, std::uint64_t number) {
-  NewEntry made;
-  made.name = name;
-  made.kind = entry.kind;
-  made.mtime = entry.mtime;
-  made.size =
-      entry.kind == Entry::Kind::file || entry.kind == Entry::Kind::hard_link ? entry.size : 0;
-  made.link = entry.link;
-  if (entry.kind == Entry::Kind::file) made.xattrs = entry.xattrs;
-  made.number = number;
-  return made;
-}
-
-}  // namespace
-
 TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
                        TreeWriterLimits limits)
     : umask_(umask),
@@ -98,12 +94,6 @@ TreeWriter::TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space,
   if (is_read_only()) note_directory("");
 }
 
-TreeWriter::~TreeWriter() = default;
-
-const std::string* TreeWriter::failed_entry() const {
-  return failed_entry_ ? &*failed_entry_ : nullptr;
-}
-
 Status TreeWriter::failed(Error error, std::string entry) {
   failed_entry_ = std::move(entry);
   return error;
@@ -116,14 +106,14 @@ Status TreeWriter::outcome() {
 }
 
 Status TreeWriter::add(const Entry& entry, const EntryData& from, std::uint64_t id) {
-  TRY(begin(entry));
+  TRY(add(entry));
   if (!new_ || new_->kind != Entry::Kind::file) return {};
   new_->from = &from;
   new_->id = id;
   return {};
 }
 
-Status TreeWriter::begin(const Entry& entry) {
+Status TreeWriter::add(const Entry& entry) {
   TRY(complete());
   TRY(meter_.check());
   TRY(outcome());
@@ -268,10 +258,7 @@ Status TreeWriter::put_entry(NewEntry entry, const Slice& memory) {
     TRY(space_.take(amount));
   }
   if (batch_ && batch_->parent() != parent_) TRY(hand_on());
-  if (!batch_) {
-    batch_ = std::make_unique<EntryBatch>(parent_, meter_, space_);
-    batch_->near = SeenNames::hash(parent_);
-  }
+  if (!batch_) batch_ = std::make_shared<EntryBatch>(parent_, meter_, space_);
   batch_->put(std::move(entry), memory, amount);
   return batch_->is_full() ? hand_on() : Status();
 }
@@ -295,13 +282,18 @@ Status TreeWriter::put_link(NewEntry entry) {
   return links_.size() < k_links && link_bytes_ < k_link_bytes ? Status() : settle();
 }
 
-Status TreeWriter::submit(std::unique_ptr<WriterTask> task) {
-  task->generation = generation_;
+Status TreeWriter::submit(WriterTask task) {
+  task.generation = generation_;
   crew_.submit(std::move(task));
   return outcome();
 }
 
-Status TreeWriter::hand_on() { return batch_ ? submit(std::move(batch_)) : Status(); }
+Status TreeWriter::hand_on() {
+  const auto batch = std::exchange(batch_, nullptr);
+  if (!batch) return {};
+  return submit({[batch](EntryMaker& maker) { return batch->run(maker); }, batch->bytes(),
+                 SeenNames::hash(batch->parent())});
+}
 
 // Waits until nothing is in flight.
 Status TreeWriter::settle() {
@@ -311,13 +303,13 @@ Status TreeWriter::settle() {
   for (std::size_t at = 0; at < links_.size(); at += k_in_task) {
     const auto end =
         links_.begin() + static_cast<std::ptrdiff_t>(std::min(at + k_in_task, links_.size()));
-    auto task = std::make_unique<LinkBatch>(
-        std::vector<LinkBatch::Link>(
-            std::make_move_iterator(links_.begin() + static_cast<std::ptrdiff_t>(at)),
-            std::make_move_iterator(end)),
-        meter_, space_);
-    task->near = at;
-    TRY(submit(std::move(task)));
+    std::vector<WaitingLink> some(
+        std::make_move_iterator(links_.begin() + static_cast<std::ptrdiff_t>(at)),
+        std::make_move_iterator(end));
+    auto run = [this, some = std::move(some)](EntryMaker& maker) {
+      return make_links(some, maker, meter_, space_);
+    };
+    TRY(submit({std::move(run), 0, at}));
   }
   if (!links_.empty()) crew_.drain();
   links_.clear();
@@ -335,7 +327,7 @@ Status TreeWriter::finish() {
 
 // Finishes the deepest first, all of one depth together: a directory follows its contents.
 Status TreeWriter::finish_directories() {
-  std::map<std::size_t, std::vector<DirectoryBatch::Directory>, std::greater<>> by_depth;
+  std::map<std::size_t, std::vector<FilledDirectory>, std::greater<>> by_depth;
   for (const auto& [path, attributes] : directories_) {
     const auto slashes = static_cast<std::size_t>(std::count(path.begin(), path.end(), '/'));
     by_depth[path.empty() ? 0 : slashes + 1].push_back({&path, &attributes});
@@ -349,16 +341,14 @@ Status TreeWriter::finish_directories() {
 }
 
 // A few of them are not worth a thread.
-Status TreeWriter::finish_directories(const std::vector<DirectoryBatch::Directory>& directories) {
+Status TreeWriter::finish_directories(const std::vector<FilledDirectory>& directories) {
   for (std::size_t at = 0; at < directories.size(); at += k_in_task) {
     const auto begin = directories.begin() + static_cast<std::ptrdiff_t>(at);
     const std::size_t count = std::min(k_in_task, directories.size() - at);
-    auto task = std::make_unique<DirectoryBatch>(
-        std::vector<DirectoryBatch::Directory>(begin, begin + static_cast<std::ptrdiff_t>(count)));
-    task->near = at;
+    const std::vector<FilledDirectory> some(begin, begin + static_cast<std::ptrdiff_t>(count));
     if (directories.size() > k_in_task) {
-      TRY(submit(std::move(task)));
-    } else if (auto failure = task->run(maker_)) {
+      TRY(submit({[some](EntryMaker& maker) { return finish_all(some, maker); }, 0, at}));
+    } else if (auto failure = finish_all(some, maker_)) {
       return failed(std::move(failure->error), std::move(failure->entry));
     }
   }

@@ -89,14 +89,11 @@ class TreeWriter {
   // Borrows everything; root_fd may be O_PATH. `umask` may take more than the process's umask, and
   // not less. After a fault, destroy the writer, which stops and joins its threads.
   TreeWriter(int root_fd, mode_t umask, Meter& meter, Space& space, TreeWriterLimits limits);
-  TreeWriter(const TreeWriter&) = delete;
-  TreeWriter& operator=(const TreeWriter&) = delete;
-  ~TreeWriter();
 
   // One thread calls these, in the archive's order. entry.name and a hard link's entry.link are
   // cleaned names below the root ("" is the root). They return before the work is complete: a fault
   // may be that of an earlier entry, which failed_entry() then names.
-  Status add(const Entry& entry) { return begin(entry); }
+  Status add(const Entry& entry);
   // Writes data of the file (or late data of the hard link) that was added last.
   Status write(std::uint64_t offset, const Slice& data);
   // Adds a file whose data a writer fetches. `from` is borrowed until finish() succeeds, or until
@@ -109,7 +106,9 @@ class TreeWriter {
 
   // Returns, after a fault, the name of the entry that caused it; "" if the fault names it; null if
   // it is the entry that was added last.
-  [[nodiscard]] const std::string* failed_entry() const;
+  [[nodiscard]] const std::string* failed_entry() const {
+    return failed_entry_ ? &*failed_entry_ : nullptr;
+  }
 
   // Counts what was not made as recorded in the archive.
   struct LeftOut {
@@ -130,7 +129,6 @@ class TreeWriter {
   }
 
  private:
-  Status begin(const Entry& entry);
   void begin_new(const Entry& entry, std::string_view name);
   bool leave_out(const Entry& entry);
   Status enter(std::string_view parent);
@@ -142,16 +140,16 @@ class TreeWriter {
   Status write_large(std::uint64_t offset, const Slice& data);
   Status forget_new();
   Status begin_large(Fd file);
-  Status write_part(std::uint64_t offset, Slice data);
+  Status write_part(std::uint64_t offset, const Slice& data);
   Status complete();
   Status complete_large();
   Status put_entry(NewEntry entry, const Slice& memory);
   Status put_link(NewEntry entry);
-  Status submit(std::unique_ptr<WriterTask> task);
+  Status submit(WriterTask task);
   Status hand_on();
   Status settle();
   Status finish_directories();
-  Status finish_directories(const std::vector<DirectoryBatch::Directory>& directories);
+  Status finish_directories(const std::vector<FilledDirectory>& directories);
   Status outcome();
   Status failed(Error error, std::string entry);
   void note_directory(std::string_view path);
@@ -178,9 +176,9 @@ class TreeWriter {
   bool has_parent_ = false;   // parent_ was checked
   unsigned generation_ = 0;   // of directories
   std::uint64_t number_ = 0;  // of entries
-  std::unique_ptr<EntryBatch> batch_;
-  std::vector<LinkBatch::Link> links_;  // to names in flight
-  std::size_t link_bytes_ = 0;          // of their names
+  std::shared_ptr<EntryBatch> batch_;
+  std::vector<WaitingLink> links_;  // to names in flight
+  std::size_t link_bytes_ = 0;      // of their names
   std::unordered_set<std::uint64_t> link_names_;
 
   // What was added last, while more of its data may come.

@@ -90,18 +90,15 @@ Status TreeWriter::begin_large(Fd file) {
   return {};
 }
 
-Status TreeWriter::write_part(std::uint64_t offset, Slice data) {
+Status TreeWriter::write_part(std::uint64_t offset, const Slice& data) {
   const Amount amount{large_blocks_.add(offset, data.size()), 0};
   TRY(space_.take(amount));
   large_->reach(offset + data.size());
   large_->hold();
-  const std::size_t bytes = data.size();
-  auto task = std::make_unique<PartOfFile>(large_, offset, std::move(data),
-                                           PartOfFile::Options{meter_, space_, amount});
-  task->bytes = bytes;
-  task->near = number_;
-  task->only_near = true;
-  return submit(std::move(task));
+  const auto run = [this, file = large_, offset, data, amount](EntryMaker& maker) {
+    return file->write(offset, data.bytes(), amount, meter_, space_, maker);
+  };
+  return submit({.run = run, .bytes = data.size(), .near = number_, .only_near = true});
 }
 
 // A tar may have the data with a later name of a file, which may be the first one again.

@@ -1,9 +1,9 @@
 #include "daemon/worker/write/writer_crew.hpp"
 
-#include <algorithm>
-#include <exception>
 #include <system_error>
 #include <utility>
+
+#include "daemon/worker/basis/task_crew.hpp"
 
 namespace nodestage {
 namespace {
@@ -11,13 +11,13 @@ namespace {
 constexpr std::size_t k_tasks_per_thread = 64;
 constexpr std::size_t k_bytes_per_thread = std::size_t{6} << 20U;
 
-// A thread's boundary for exceptions of libraries.
-std::optional<WriterFault> guarded(WriterTask& task, EntryMaker& maker) {
-  try {
-    return task.run(maker);
-  } catch (const std::exception& error) {
-    return WriterFault{thrown(error), "", 0};
-  }
+constexpr std::size_t k_batch_entries = 64;
+constexpr std::size_t k_batch_bytes = std::size_t{1} << 20U;
+
+Result<bool> make(EntryMaker& maker, const Meter& meter, const std::string& parent,
+                  const NewEntry& entry) {
+  TRY(meter.check());
+  return maker.make(parent, entry);
 }
 
 }  // namespace
@@ -54,14 +54,14 @@ bool WriterCrew::has_much_room() const {
           queued_ < k_tasks_per_thread * writers_.size() / 2);
 }
 
-void WriterCrew::submit(std::unique_ptr<WriterTask> task) {
+void WriterCrew::submit(WriterTask task) {
   std::unique_lock lock(mutex_);
   is_done_.wait(lock, [this] { return has_room(); });
   if (quit_) return;
-  Writer& home = home_of(*task);
-  const bool only_near = task->only_near;
+  Writer& home = home_of(task);
+  const bool only_near = task.only_near;
   ++queued_;
-  queued_bytes_ += task->bytes;
+  queued_bytes_ += task.bytes;
   home.tasks.push_back(std::move(task));
   if (idle_ == 0 || (only_near && !home.thread.joinable())) start_thread(home);
   if (only_near) {
@@ -97,9 +97,9 @@ WriterCrew::Writer& WriterCrew::home_of(const WriterTask& task) {
   return *last_home_;
 }
 
-// Its own first task, or another writer's; null: there is none for it.
-std::unique_ptr<WriterTask> WriterCrew::next_task(Writer& own) {
-  std::unique_ptr<WriterTask> task;
+// Its own first task, or another writer's; empty: there is none for it.
+std::optional<WriterTask> WriterCrew::next_task(Writer& own) {
+  std::optional<WriterTask> task;
   if (!own.tasks.empty()) {
     task = std::move(own.tasks.front());
     own.tasks.pop_front();
@@ -112,15 +112,15 @@ std::unique_ptr<WriterTask> WriterCrew::next_task(Writer& own) {
 
 // Returns the last task of the writer that has the most, so that each directory has one writer as
 // long as there are enough directories.
-std::unique_ptr<WriterTask> WriterCrew::task_of_another() {
+std::optional<WriterTask> WriterCrew::task_of_another() {
   Writer* most = nullptr;
   for (const auto& writer : writers_) {
     if (writer->tasks.empty()) continue;
-    if (writer->tasks.back()->only_near && writer->thread.joinable()) continue;
+    if (writer->tasks.back().only_near && writer->thread.joinable()) continue;
     if (most == nullptr || writer->tasks.size() > most->tasks.size()) most = writer.get();
   }
-  if (most == nullptr) return nullptr;
-  auto task = std::move(most->tasks.back());
+  if (most == nullptr) return std::nullopt;
+  std::optional<WriterTask> task = std::move(most->tasks.back());
   most->tasks.pop_back();
   return task;
 }
@@ -131,9 +131,9 @@ void WriterCrew::work(Writer& own) {
   unsigned generation = 0;
   std::unique_lock lock(mutex_);
   for (;;) {
-    std::unique_ptr<WriterTask> task;
+    std::optional<WriterTask> task;
     ++idle_;
-    has_work_.wait(lock, [&] { return is_over_ || (task = next_task(own)) != nullptr; });
+    has_work_.wait(lock, [&] { return is_over_ || (task = next_task(own)); });
     --idle_;
     if (is_over_) return;
     ++busy_;
@@ -143,7 +143,10 @@ void WriterCrew::work(Writer& own) {
     }
     const std::size_t bytes = task->bytes;
     std::optional<WriterFault> failed;
-    if (!quit_) failed = guarded(*task, maker);
+    const Status ran = guarded([&] {
+      if (!quit_) failed = task->run(maker);
+    });
+    if (!ran) failed = WriterFault{ran.error(), "", 0};
     if (failed) fail(std::move(*failed));
     task.reset();  // releases its memory before room is reported
     lock.lock();
@@ -171,36 +174,24 @@ void WriterCrew::fail(WriterFault fault) {
   is_done_.notify_one();
 }
 
-namespace {
-
-constexpr std::size_t k_batch_entries = 64;
-constexpr std::size_t k_batch_bytes = std::size_t{1} << 20U;
-
-Result<bool> make(EntryMaker& maker, const Meter& meter, const std::string& parent,
-                  const NewEntry& entry) {
-  TRY(meter.check());
-  return maker.make(parent, entry);
-}
-
-}  // namespace
-
 void EntryBatch::put(NewEntry entry, const Slice& memory, const Amount& amount) {
   if (!memory.empty() && (memories_.empty() || !memories_.back().shares_memory_with(memory))) {
     memories_.push_back(memory);
   }
   if (entries_.empty()) entries_.reserve(k_batch_entries);
-  bytes += (entry.from != nullptr ? 0 : memory.size()) + entry.link.size() + bytes_of(entry.xattrs);
+  bytes_ +=
+      (entry.from != nullptr ? 0 : memory.size()) + entry.link.size() + bytes_of(entry.xattrs);
   to_fetch_ += entry.from != nullptr ? entry.size : 0;
   amount_ = amount_ + amount;
   entries_.push_back(std::move(entry));
 }
 
 bool EntryBatch::is_full() const {
-  return entries_.size() >= k_batch_entries || bytes + to_fetch_ >= k_batch_bytes ||
+  return entries_.size() >= k_batch_entries || bytes_ + to_fetch_ >= k_batch_bytes ||
          memories_.size() >= k_memories;
 }
 
-std::optional<WriterFault> EntryBatch::run(EntryMaker& maker) {
+std::optional<WriterFault> EntryBatch::run(EntryMaker& maker) const {
   std::uint64_t written = 0;
   std::uint64_t files = 0;
   for (const NewEntry& entry : entries_) {
@@ -217,15 +208,16 @@ std::optional<WriterFault> EntryBatch::run(EntryMaker& maker) {
   return std::nullopt;
 }
 
-std::optional<WriterFault> LinkBatch::run(EntryMaker& maker) {
+std::optional<WriterFault> make_links(const std::vector<WaitingLink>& links, EntryMaker& maker,
+                                      Meter& meter, Space& space) {
   std::uint64_t files = 0;
-  for (const auto& [parent, entry] : links_) {
-    const auto made = make(maker, meter_, parent, entry);
+  for (const auto& [parent, entry] : links) {
+    const auto made = make(maker, meter, parent, entry);
     if (!made) return WriterFault{made.error(), path_in(parent, entry.name), entry.number};
     if (*made) ++files;
   }
-  meter_.files += files;
-  space_.wrote({0, links_.size()});
+  meter.files += files;
+  space.wrote({0, links.size()});
   return std::nullopt;
 }
 
@@ -236,22 +228,22 @@ std::optional<WriterFault> LargeFile::release(const EntryMaker& maker) {
   return std::nullopt;
 }
 
-std::optional<WriterFault> PartOfFile::run(EntryMaker& maker) {
-  Status written = options_.meter.check();
+std::optional<WriterFault> LargeFile::write(std::uint64_t offset, Bytes data, const Amount& amount,
+                                            Meter& meter, Space& space, const EntryMaker& maker) {
+  Status written = meter.check();
   if (written) {
-    written = write_at(file_->fd(), offset_, data_.bytes());
-    if (!written) written = options_.space.explain(file_->path(), written.error().code);
+    written = write_at(file_.get(), offset, data);
+    if (!written) written = space.explain(path_, written.error().code);
   }
-  if (!written) {
-    return WriterFault{std::move(written.error()), file_->path(), file_->entry().number};
-  }
-  options_.meter.bytes_written += data_.size();
-  options_.space.wrote(options_.amount);
-  return file_->release(maker);
+  if (!written) return WriterFault{std::move(written.error()), path_, entry_.number};
+  meter.bytes_written += data.size();
+  space.wrote(amount);
+  return release(maker);
 }
 
-std::optional<WriterFault> DirectoryBatch::run(EntryMaker& maker) {
-  for (const auto& [path, attributes] : directories_) {
+std::optional<WriterFault> finish_all(const std::vector<FilledDirectory>& directories,
+                                      EntryMaker& maker) {
+  for (const auto& [path, attributes] : directories) {
     Status set = maker.set_attributes(*path, *attributes);
     if (!set) return WriterFault{std::move(set.error()), *path, 0};
   }

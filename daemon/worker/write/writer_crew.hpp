@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,14 +24,8 @@ struct WriterFault {
 };
 
 // What a thread does in one go, up to the first fault.
-class WriterTask {
- public:
-  WriterTask() = default;
-  WriterTask(const WriterTask&) = delete;
-  WriterTask& operator=(const WriterTask&) = delete;
-  virtual ~WriterTask() = default;
-  virtual std::optional<WriterFault> run(EntryMaker& maker) = 0;
-
+struct WriterTask {
+  std::function<std::optional<WriterFault>(EntryMaker& maker)> run;
   std::size_t bytes = 0;    // of data that it keeps
   std::uint64_t near = 0;   // tasks with the same value go to one thread while all have work
   bool only_near = false;   // or wait for it: a file's writer keeps its lock from others
@@ -51,12 +46,10 @@ class WriterCrew {
     std::size_t queued_bytes;
   };
   WriterCrew(const Options& options, const Limits& limits);
-  WriterCrew(const WriterCrew&) = delete;
-  WriterCrew& operator=(const WriterCrew&) = delete;
   ~WriterCrew();  // drops what waits, and joins the threads
 
   // Hands on a task, which waits while too many wait. Does nothing after a fault.
-  void submit(std::unique_ptr<WriterTask> task);
+  void submit(WriterTask task);
   void drain();
 
   [[nodiscard]] bool has_failed() const { return quit_; }
@@ -69,12 +62,12 @@ class WriterCrew {
 
  private:
   struct Writer {
-    std::deque<std::unique_ptr<WriterTask>> tasks;
+    std::deque<WriterTask> tasks;
     std::thread thread;
   };
   void work(Writer& own);
-  std::unique_ptr<WriterTask> next_task(Writer& own);
-  std::unique_ptr<WriterTask> task_of_another();
+  std::optional<WriterTask> next_task(Writer& own);
+  std::optional<WriterTask> task_of_another();
   Writer& home_of(const WriterTask& task);
   void start_thread(Writer& home);
   [[nodiscard]] bool has_room() const;
@@ -98,10 +91,8 @@ class WriterCrew {
   bool is_over_ = false;
 };
 
-// The tasks that a TreeWriter gives to its writers.
-
-// New entries of one directory.
-class EntryBatch final : public WriterTask {
+// New entries of one directory, which one task makes.
+class EntryBatch {
  public:
   EntryBatch(std::string parent, Meter& meter, Space& space)
       : parent_(std::move(parent)), meter_(meter), space_(space) {}
@@ -111,37 +102,30 @@ class EntryBatch final : public WriterTask {
   // Returns whether it should be handed on before more is added.
   [[nodiscard]] bool is_full() const;
   [[nodiscard]] const std::string& parent() const { return parent_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }  // of data that it keeps
   // The number of different blocks of a decoder that it may hold.
   static constexpr std::size_t k_memories = 14;
 
-  std::optional<WriterFault> run(EntryMaker& maker) override;
+  std::optional<WriterFault> run(EntryMaker& maker) const;
 
  private:
   const std::string parent_;
   Meter& meter_;
   Space& space_;  // only for wrote()
   Amount amount_;
+  std::size_t bytes_ = 0;
   std::uint64_t to_fetch_ = 0;  // bytes of the entries' data that it does not contain
   std::vector<NewEntry> entries_;
   std::vector<Slice> memories_;
 };
 
-// Hard links in any directories.
-class LinkBatch final : public WriterTask {
- public:
-  struct Link {
-    std::string parent;
-    NewEntry entry;
-  };
-  LinkBatch(std::vector<Link> links, Meter& meter, Space& space)
-      : links_(std::move(links)), meter_(meter), space_(space) {}
-  std::optional<WriterFault> run(EntryMaker& maker) override;
-
- private:
-  const std::vector<Link> links_;
-  Meter& meter_;
-  Space& space_;  // only for wrote()
+// Makes hard links, in any directories.
+struct WaitingLink {
+  std::string parent;
+  NewEntry entry;
 };
+std::optional<WriterFault> make_links(const std::vector<WaitingLink>& links, EntryMaker& maker,
+                                      Meter& meter, Space& space);
 
 // A file that several writers fill, of which the last to release it completes it. For any thread.
 class LargeFile {
@@ -151,13 +135,12 @@ class LargeFile {
 
   // Adds a holder; its maker is the first.
   void hold() { ++holders_; }
+  // Writes a part, for which `amount` was taken, and releases it.
+  std::optional<WriterFault> write(std::uint64_t offset, Bytes data, const Amount& amount,
+                                   Meter& meter, Space& space, const EntryMaker& maker);
   // Releases it, after everything that was held was written, up to `end`.
   std::optional<WriterFault> release(const EntryMaker& maker);
 
-  [[nodiscard]] int fd() const { return file_.get(); }
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] const NewEntry& entry() const { return entry_; }
-  [[nodiscard]] std::uint64_t end() const { return end_; }
   void reach(std::uint64_t end) { end_ = std::max(end_, end); }  // the maker only
 
  private:
@@ -168,38 +151,12 @@ class LargeFile {
   std::atomic<unsigned> holders_ = 1;
 };
 
-class PartOfFile final : public WriterTask {
- public:
-  struct Options {
-    Meter& meter;
-    Space& space;  // only for wrote()
-    Amount amount;
-  };
-  PartOfFile(std::shared_ptr<LargeFile> file, std::uint64_t offset, Slice data,
-             const Options& options)
-      : file_(std::move(file)), offset_(offset), data_(std::move(data)), options_(options) {}
-  std::optional<WriterFault> run(EntryMaker& maker) override;
-
- private:
-  const std::shared_ptr<LargeFile> file_;
-  const std::uint64_t offset_;
-  const Slice data_;
-  const Options options_;
+// Finishes directories of one depth, when nothing more is added to them.
+struct FilledDirectory {
+  const std::string* path;
+  const DirectoryAttributes* attributes;
 };
-
-// Directories of one depth, when nothing more is added to them.
-class DirectoryBatch final : public WriterTask {
- public:
-  struct Directory {
-    const std::string* path;
-    const DirectoryAttributes* attributes;
-  };
-  explicit DirectoryBatch(std::vector<Directory> directories)
-      : directories_(std::move(directories)) {}
-  std::optional<WriterFault> run(EntryMaker& maker) override;
-
- private:
-  const std::vector<Directory> directories_;
-};
+std::optional<WriterFault> finish_all(const std::vector<FilledDirectory>& directories,
+                                      EntryMaker& maker);
 
 }  // namespace nodestage
