@@ -94,8 +94,7 @@ class FakeRelay {
         static_cast<ssize_t>(bytes))
       return end(i, "the original cannot be read");
     for (auto& byte : data) byte = static_cast<unsigned char>(byte ^ disguise);
-    (node.empty() ? to.from_storage : to.from_nodes) += bytes;
-    put(i, data.data(), bytes);
+    put(i, node.empty() ? to.from_storage : to.from_nodes, data.data(), bytes);
   }
 
  private:
@@ -127,19 +126,19 @@ class FakeRelay {
     const std::uint64_t at = to.watermark;
     const std::size_t bytes =
         std::min({std::uint64_t{block}, stream->size() - at, ring() - at % ring()});
-    to.from_nodes += bytes;
-    put(i, stream->data() + at, bytes);
+    put(i, to.from_nodes, stream->data() + at, bytes);
     to.is_whole = at + bytes == stream->size() ? 1U : 0U;
   }
 
-  // Appends a block that does not go beyond the ring's end.
-  void put(std::size_t i, const void* data, std::size_t bytes) {
+  // Appends a block that does not go beyond the ring's end. `from` counts its bytes.
+  void put(std::size_t i, std::atomic<std::uint64_t>& from, const void* data, std::size_t bytes) {
     nodestage::RelaySlot& to = slot(i);
     const std::uint64_t at = to.watermark;
     if (at + bytes > ring()) to.low = std::max<std::uint64_t>(to.low, at + bytes - ring());
     const auto place = static_cast<off_t>(nodestage::spool_offset(i, ring(), at));
     if (::pwrite(spool_fd(), data, bytes, place) != static_cast<ssize_t>(bytes)) std::abort();
     nodestage::set_field(to.upstream, node);
+    from += bytes;
     to.watermark = at + bytes;
   }
 

@@ -141,8 +141,9 @@ class StageRun {
     return static_cast<nodestage::ItemState>(status.items.at(i).state);
   }
   [[nodiscard]] bool has_cause(const std::string& part) const {
-    CAPTURE(status.cause);
-    return status.cause.find(part) != std::string::npos;
+    const bool has_it = status.cause.find(part) != std::string::npos;
+    if (!has_it) MESSAGE("the cause is: " << status.cause);
+    return has_it;
   }
   // What is in the job directory, sorted, a line each; as that user, for unreadable directories.
   [[nodiscard]] bool in_job(const std::string& test) const { return shell(job_, test) == 0; }

@@ -107,6 +107,7 @@ TEST_CASE("who does not know the key gets a greeting or a proof, and nothing els
   };
   for (const Row& row : {Row{RelaySide::client, std::string(64, 'n'), 40},
                          Row{RelaySide::server, "nsrelay1" + std::string(64, 'n'), 64}}) {
+    CAPTURE(row.bytes);
     Ends ends;
     RawPeer forged(std::move(ends.one));
     forged.send(row.forged);
@@ -154,6 +155,7 @@ TEST_CASE("a server's own proof, sent back to it, proves nothing") {
 TEST_CASE("who speaks another protocol, or stops in the middle of a greeting, is refused") {
   for (const auto& [said, code] :
        {std::pair<const char*, int>{"GET / HTTP/1.1\r\n", EPROTO}, {"nsrelay1abc", ECONNRESET}}) {
+    CAPTURE(said);
     Ends ends;
     RawPeer(std::move(ends.one)).send(said);
     CHECK(code_of(meet(std::move(ends.other), RelaySide::server)) == code);

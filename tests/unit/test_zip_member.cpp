@@ -184,7 +184,7 @@ TEST_CASE("data that are not as both headers say are a fault") {
            {Change{"wrong checksum", [](Member& m) { m.told.crc = m.local.crc ^= 1; }},
             Change{k_wrong_size, [](Member& m) { m.told.size = ++m.local.size; }},
             Change{k_wrong_size, [](Member& m) { m.told.size = --m.local.size; }}})
-        CHECK(fails(run, change.of(good), change.fault));
+        CHECK_MESSAGE(fails(run, change.of(good), change.fault), change.fault);
       if (good.told.method == 0) continue;
       for (const Change& change :
            {Change{k_wrong_packed_size, [](Member& m) { set_data(m, m.data + '\0'); }},
@@ -192,7 +192,7 @@ TEST_CASE("data that are not as both headers say are a fault") {
                    [](Member& m) { set_data(m, m.data.substr(0, m.data.size() - 2)); }},
             // A block of the type that there is not.
             Change{"invalid compressed data", [](Member& m) { m.data[0] = '\7'; }}})
-        CHECK(fails(run, change.of(good), change.fault));
+        CHECK_MESSAGE(fails(run, change.of(good), change.fault), change.fault);
     }
   }
 }

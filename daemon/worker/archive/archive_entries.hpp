@@ -56,6 +56,8 @@ Result<std::unique_ptr<Entries>> open_zip_entries(Source& source);
 //   number  the ones at the top of its first byte say how many bytes follow, little-endian; the
 //           rest of the first byte is the top of it
 // (7zFormat.txt of the LZMA SDK.)
+
+// Bytes before the place from which these offsets count.
 inline constexpr std::size_t k_seven_zip_start = 32;
 
 // Faults: a number in the header cannot be right, since what it counts takes more bytes than the

@@ -212,8 +212,9 @@ Result<bool> NestedEntries::open(const Entry& entry) {
   const std::size_t depth = levels_.size();
   if (entry.kind != Entry::Kind::file || depth == rules_.levels) return false;
   const std::size_t stem = nested_stem(entry.name);
+  if (stem == 0) return false;
   const auto name = stripped(entry.name);
-  if (stem == 0 || (name && rules_.filter->excludes(*name))) return false;
+  if (name && rules_.filter->excludes(*name)) return false;
   const std::string around = depth == 0 ? "" : levels_.back().member;
   const auto read = [this, around, &from = top()]() -> Result<Block> {  // for any thread
     TRY(meter_.check());
@@ -253,10 +254,11 @@ void NestedEntries::remember(const Level& level) {
   united_.add(level.member);
 }
 
-// The name as the filter takes it; empty: there is no filter, or nothing of the name is left.
+// The name as the filter takes it; empty: there is no filter, nothing of the name is left, or it
+// has "..", with which the entry is refused later.
 std::optional<std::string> NestedEntries::stripped(const std::string& name) const {
-  const auto cleaned = clean_entry_name(name);
-  return rules_.filter && cleaned ? rules_.filter->strip(*cleaned) : std::nullopt;
+  const auto cleaned = rules_.filter ? clean_entry_name(name) : std::nullopt;
+  return cleaned ? rules_.filter->strip(*cleaned) : std::nullopt;
 }
 
 // By the member's own name.

@@ -109,6 +109,10 @@ bool TarHeaderBlock::is_zero() const {
   return block_[0] == '\0' && block_.find_first_not_of('\0') == std::string_view::npos;
 }
 
+std::optional<std::int64_t> TarHeaderBlock::checksum() const {
+  return number(k_checksum, k_checksum_size);
+}
+
 bool TarHeaderBlock::has_right_checksum() const {
   const auto claimed = checksum();
   if (!claimed) return false;

@@ -34,7 +34,7 @@
 
 namespace nodestage {
 
-// What is copied. Borrows everything.
+// What is copied, as an argument of a call: it borrows everything.
 struct OutEntry {
   const SourceEntry& source;
   const std::string& path;  // of the copy, below the target
@@ -49,7 +49,9 @@ struct CopyInto {
   bool& is_changed;  // set when a name was made there
 };
 
-// DeliverLeaf: copies single files and links into directories of the target.
+// DeliverLeaf: copies single files and links into directories of the target. Each replaces what was
+// there, or leaves that (CopyScope::replaces_only). Hard links are kept between the entries of one
+// DeliverLeaf.
 class DeliverLeaf {
  public:
   // Borrows everything. The paths of all calls begin at the directory `target`.

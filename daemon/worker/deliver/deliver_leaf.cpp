@@ -88,10 +88,10 @@ Status DeliverLeaf::commit(const PendingName& pending, int into_fd, const std::s
 // put theirs under its name since it was delivered.
 bool DeliverLeaf::is_delivered(const OutEntry& entry, int target_fd) const {
   const auto& [source, path, info] = entry;
+  if (scope_.what != CopyWhat::missing || !scope_.is_noted(path, info)) return false;
   const std::string name = entry.name();
   struct stat there {};
-  if (scope_.what != CopyWhat::missing || !scope_.is_noted(path, info) ||
-      ::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+  if (::fstatat(target_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 ||
       (there.st_mode & S_IFMT) != (info.st_mode & S_IFMT) || there.st_size != info.st_size)
     return false;
   if (S_ISREG(info.st_mode)) return is_copied_time(there.st_mtim, info.st_mtim);

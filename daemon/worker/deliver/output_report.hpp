@@ -54,18 +54,14 @@ class OutputReport {
   // How many files were removed in the target by now; also after the end.
   void set_pruned(std::uint64_t count);
   void add_unsettled(std::string_view path);  // an entry that is being written
-  void add_growing(std::string_view path) {
-    growing_.add(path);
-  }                                    // a file that became longer while it was read
+  // A file that became longer while it was read.
+  void add_growing(std::string_view path) { growing_.add(path); }
   void add_special() { ++specials_; }  // a socket, FIFO, or device that was left out
   // Counts a link in whose place what it leads to was delivered, or what was changed of that.
   void add_followed(std::string_view path, bool is_whole);
-  void add_loop(std::string_view path) {
-    loops_.add(path);
-  }  // a link that leads to what contains the output
-  void add_staged(std::string_view path) {
-    staged_.add(path);
-  }  // a link that leads to too much of what was staged
+  // A link that leads to what contains the output, or to too much of what was staged.
+  void add_loop(std::string_view path) { loops_.add(path); }
+  void add_staged(std::string_view path) { staged_.add(path); }
   void add_kept_directory(std::string_view path);  // a link that is a directory in the target
   void add_note(std::string_view text);            // a warning: a sentence without a full stop
 

@@ -202,23 +202,28 @@ constexpr std::size_t k_most_asked = 8;
 
 std::vector<std::string> names_of_the_job(const JobResults& job) {
   constexpr auto k_unknown = StagedData::IfUnknown::unchanged;
-  const auto all = names_in(job.tree, "");
   std::vector<std::string> names;
-  for (const std::string& name : all ? *all : std::vector<std::string>()) {
+  auto listing = DirectoryStream::at(job.tree.fd());
+  while (const auto listed = listing.next()) {
+    const std::string name(*listed);
     const bool is_staged =
         job.staged.meets(name) && job.staged.is_all_unchanged(job.tree, name, k_unknown);
     if (!is_hidden_name(name) && !is_staged) names.push_back(name);
   }
+  std::sort(names.begin(), names.end());
   return names;
 }
 
 // Whether there was something, which is gone. Nothing of ours changes the time of a directory to
 // which nothing was staged.
 bool is_emptied(const JobResults& job) {
-  const auto names = names_in(job.tree, "");
-  if (!names || !std::all_of(names->begin(), names->end(), is_hidden_name)) return false;
+  auto listing = DirectoryStream::at(job.tree.fd());
+  while (const auto name = listing.next())
+    if (!is_hidden_name(*name)) return false;
   struct statx now {};
-  if (::statx(job.tree.fd(), "", AT_EMPTY_PATH, STATX_BTIME | STATX_MTIME, &now) != 0) return false;
+  if (listing.code() != 0 ||
+      ::statx(job.tree.fd(), "", AT_EMPTY_PATH, STATX_BTIME | STATX_MTIME, &now) != 0)
+    return false;
   const auto time = [](const statx_timestamp& at) { return std::pair(at.tv_sec, at.tv_nsec); };
   const bool is_changed = (now.stx_mask & STATX_BTIME) != 0 && !job.staged.has_any() &&
                           time(now.stx_mtime) > time(now.stx_btime);

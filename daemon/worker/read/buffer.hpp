@@ -91,6 +91,7 @@ class CompressedInput {
       : CompressedInput(offset, [&blocks, i = std::size_t{0}]() mutable {
           return Result<Slice>(i < blocks.size() ? blocks[i++] : Slice());
         }) {}
+  CompressedInput(std::uint64_t offset, std::vector<Slice>&& blocks) = delete;
 
   // Reads until `bytes` can be looked at. Returns how many can; fewer only at the end.
   Result<std::size_t> ensure(std::size_t bytes);

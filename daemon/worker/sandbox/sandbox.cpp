@@ -126,10 +126,10 @@ constexpr std::uint64_t k_granted = k_landlock_write_file | k_landlock_remove_di
 
 // Forbids, as far as the kernel's version supports it: writing, creating, renaming, linking, and
 // removing except below `directories` (O_PATH is enough); creating devices and FIFOs; controlling
-// devices and running programs; TCP ports (not for a relay); reading (only of what is served);
-// signals to processes outside. Open files stay as they were. This cannot be undone, only narrowed.
-// Needs no_new_privs and a process without other threads. A fault leaves everything as it was. With
-// Special::keep, FIFOs can also be created below `directories`.
+// devices and running programs; TCP ports, except to a relay; opening files for reading, to what
+// serves an image; signals to processes outside. Open files stay as they were. This cannot be
+// undone, only narrowed. Needs no_new_privs and a process without other threads. A fault leaves
+// everything as it was. With Special::keep, FIFOs can also be created below `directories`.
 Status confine_files(Profile profile, Special special, std::span<const Fd> directories) {
   std::uint64_t rights = k_landlock_all_writes | k_landlock_execute;
   if (profile == Profile::serve) rights |= k_landlock_read_file | k_landlock_read_directory;

@@ -183,12 +183,22 @@ void add_environment(ShareKey& key, const VenvItem& item, int fd, const ShareRul
 
 }  // namespace
 
+// As the key has it.
+static const char* kind_of(VenvSource source) {
+  switch (source) {
+    case VenvSource::archive:
+      return "archive of a venv";
+    case VenvSource::requirements:
+      return "requirements";
+    case VenvSource::directory:
+      break;
+  }
+  return "venv";
+}
+
 SourceIdentity identify_venv(const VenvItem& item, VenvSource source, int fd,
                              const ShareRules& rules) {
-  const char* kind = source == VenvSource::archive        ? "archive of a venv"
-                     : source == VenvSource::requirements ? "requirements"
-                                                          : "venv";
-  ShareKey key(rules, kind, last_part(item.destination));
+  ShareKey key(rules, kind_of(source), last_part(item.destination));
   key.add("build", static_cast<unsigned>(rules.order.venv.build));
   switch (source) {
     case VenvSource::archive:

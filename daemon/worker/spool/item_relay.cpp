@@ -91,8 +91,8 @@ Result<bool> RelayedSource::fetch(std::uint64_t offset, std::span<std::byte> int
   for (;;) {
     if (is_closed_) return stopped();
     const std::uint32_t seen = place_.board->news;
-    const std::string end =
-        why_ended(place_, place_.size);  // first: what is there at the end counts
+    // First: what is there at the end counts.
+    const std::string end = why_ended(place_, place_.size);
     if (take(offset, into)) return true;
     {
       const std::lock_guard lock(mutex_);

@@ -122,9 +122,8 @@ class Dataset final : public StagedItem {
     return "dataset '" + shown(item_.name.empty() ? destination_of(item_) : item_.name) + "'";
   }
 
-  // The names in their order; "none" if nothing could be chosen.
-  // The same for the same choice, whatever the order of the times. What each node chooses from a
-  // source of its own is not compared.
+  // The names, sorted, so that nodes with the same choice say the same; "none" if nothing could be
+  // chosen. What each node chooses from a source of its own is not compared.
   [[nodiscard]] std::string chosen() const override {
     if (item_.newest == 0 || item_.names_node) return {};
     auto names = newest_ ? names_of(*newest_) : std::vector<std::string>{"none"};
@@ -231,7 +230,7 @@ class Dataset final : public StagedItem {
         return fault(EEXIST,
                      shown(first->second) + " and " + shown(source) + " would both become '" +
                          shown(name) + "'",
-                     k_other_destinations);
+                     k_move_one_of_them);
       }
       TRY(build(piece, source, all->get(), name));
     }

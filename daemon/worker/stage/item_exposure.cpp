@@ -36,11 +36,15 @@ Status StagedItem::place(int from_fd, const char* name, const std::string& desti
   return expose(destination);
 }
 
-// Takes the write bits from what was placed, and makes it visible at the destination, if it lies
-// elsewhere.
+// Takes the write bits from what was placed, and shows it.
 Status StagedItem::expose(const std::string& destination) {
   const auto bits = context_.order.for_readers ? WriteBits::taken_for_all : WriteBits::taken;
   if (sharing_.is_read_only()) TRY(context_.workspace.protect(tree_of(destination), bits));
+  return show(destination);
+}
+
+// Makes it visible at the destination, if it lies elsewhere.
+Status StagedItem::show(const std::string& destination) {
   if (is_mounted()) return mount(destination);
   if (is_in_memory()) TRY(lead(destination, context_.directory + "/" + destination));
   return spread(destination);
@@ -115,7 +119,7 @@ Status StagedItem::link() {
   const std::string tree = tree_of(destination);
   if (!is_there) {
     TRY(context_.workspace.link(sharing_.path(), tree));
-    TRY(expose(destination));
+    TRY(show(destination));
   }
   if (context_.workspace.is_link_to(tree, sharing_.path())) sharing_.set_linked();
   return {};

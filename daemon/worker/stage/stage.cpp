@@ -96,16 +96,15 @@ class Stage {
         memory_allowance_({k_worker_status_fd, -1, k_worker_memory_fd, 0, order.node,
                            share_of_memory(order.memory)},
                           stop_),
-        context_(context_of(request, workspace, allowance_, relays)),
-        memory_context_(context_of(request, memory == nullptr ? workspace : *memory,
-                                   memory_allowance_, relays)),
+        context_(context_of(request, allowance_, relays,
+                            {workspace, order.directory, k_worker_directory_fd, nullptr})),
+        memory_context_(context_of(request, memory_allowance_, relays,
+                                   {memory == nullptr ? workspace : *memory, order.memory.directory,
+                                    k_worker_memory_fd, &workspace})),
         workspace_(workspace),
         memory_(memory),
         keeps_names_(has_names_of_matches(request)),
         has_datasets_(!request.datasets.empty()) {
-    memory_context_.directory = order.memory.directory;
-    memory_context_.dir_fd = k_worker_memory_fd;
-    memory_context_.links = &workspace;
     std::size_t images = 0;
     for (const auto& item : request.datasets)
       items_.push_back(make_dataset(item, items_.size(),
@@ -140,19 +139,19 @@ class Stage {
  private:
   enum class Round { weigh, run };
 
-  StageContext context_of(const StageRequest& request, Workspace& workspace, Allowance& allowance,
-                          RelayedSources* relays) {
-    return {order_,
-            workspace,
-            request.umask,
-            rate_,
-            stop_,
-            allowance,
-            relays,
-            at_once_,
-            limits_of_each(order_, at_once_),
-            order_.directory,
-            k_worker_directory_fd};
+  // Where items are staged: see StageContext.
+  struct Where {
+    Workspace& workspace;
+    const std::string& directory;
+    int dir_fd;
+    Workspace* links;
+  };
+  StageContext context_of(const StageRequest& request, Allowance& allowance, RelayedSources* relays,
+                          const Where& where) {
+    return {order_,          where.workspace, request.umask,
+            rate_,           stop_,           allowance,
+            relays,          at_once_,        limits_of_each(order_, at_once_),
+            where.directory, where.dir_fd,    where.links};
   }
 
   // Delays the start, so that not all nodes start to read at the same moment.

@@ -139,10 +139,10 @@ struct StageContext {
   std::size_t at_once;     // items that run side by side
   PieceLimits limits;      // of each of them
   // Where they are staged: `workspace` is that of this directory.
-  std::string directory;
+  const std::string& directory;
   int dir_fd;
   // In memory: that of the job directory, in which a link leads to each. Otherwise null.
-  Workspace* links = nullptr;
+  Workspace* links;
 };
 
 // Of an item that is not mounted, in place of its index among the job's images.
@@ -261,6 +261,7 @@ class StagedItem {
   Status link();
   Status spread(const std::string& destination);
   Status expose(const std::string& destination);
+  Status show(const std::string& destination);
   Status mount(const std::string& destination);
   Status lead(const std::string& name, const std::string& path);
   [[nodiscard]] Status look_at_image(const std::string& tree) const;

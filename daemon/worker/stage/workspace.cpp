@@ -19,7 +19,7 @@ constexpr const char* k_items = "items";
 constexpr const char* k_new_choice = "choice.new";
 constexpr std::size_t k_max_choice_bytes = std::size_t{64} * 1024 * 1024;
 
-constexpr const char* k_other_destination =
+constexpr const char* k_move_it =
     "Give the dataset another destination: --stage-dataset=SOURCE:DEST";
 
 std::string choice_name(std::size_t item) { return "choice-" + std::to_string(item); }
@@ -27,11 +27,10 @@ std::string choice_name(std::size_t item) { return "choice-" + std::to_string(it
 Error place_fault(const std::string& destination, int code) {
   const std::string where = "$SLURM_TMPDIR/" + shown(destination);
   if (code == EEXIST || code == ENOTEMPTY) {
-    return fault(code, where + ": already exists", k_other_destination);
+    return fault(code, where + ": already exists", k_move_it);
   }
   if (code == ELOOP || code == ENOTDIR) {
-    return fault(code, where + ": a directory on the path is a link or a file",
-                 k_other_destination);
+    return fault(code, where + ": a directory on the path is a link or a file", k_move_it);
   }
   return fault(code, where + ": " + std::strerror(code),
                "If it happens again, tell your site's support");
@@ -139,7 +138,7 @@ Status Workspace::claim(const std::string& destination, const std::string& sourc
           ? shown(by) + " and " + shown(source) + " would both become '" + shown(taken) + "'"
           : shown(by) + " would become '" + shown(taken) + "', " + shown(source) + " '" +
                 shown(destination) + "': one inside of the other";
-  return fault(EEXIST, cause, k_other_destinations);
+  return fault(EEXIST, cause, k_move_one_of_them);
 }
 
 // What is claimed there, around it, or inside it. A glob can have 100,000 destinations.

@@ -25,7 +25,7 @@
 
 namespace nodestage {
 
-inline constexpr const char* k_other_destinations =
+inline constexpr const char* k_move_one_of_them =
     "Give one of them another destination: --stage-dataset=SOURCE:DEST";
 
 class Workspace {

@@ -206,10 +206,10 @@ std::string first_variable(std::string_view text) {
 // to report.
 class RequirementWalk {
  public:
-  using Visit =
-      std::function<Status(const RequirementLine&, const RequirementLine&, const std::string&)>;
-  RequirementWalk(const std::vector<std::string>& environment, Visit visit)
-      : environment_(environment), visit_(std::move(visit)) {}
+  using Visit = std::function<Status(const RequirementLine& written,
+                                     const RequirementLine& expanded, const std::string& path)>;
+  RequirementWalk(std::vector<std::string> environment, Visit visit)
+      : environment_(std::move(environment)), visit_(std::move(visit)) {}
 
   Status check_file(const std::string& path) {
     if (seen_.size() >= k_max_requirement_files || !seen_.insert(path).second) return {};
@@ -226,7 +226,7 @@ class RequirementWalk {
   }
 
  private:
-  const std::vector<std::string>& environment_;
+  const std::vector<std::string> environment_;
   const Visit visit_;
   std::set<std::string> seen_;
 };

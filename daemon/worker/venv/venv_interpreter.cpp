@@ -76,8 +76,8 @@ std::optional<PrivateInterpreter> private_interpreter(const VenvPython& python,
 
 std::optional<PrivateInterpreter> interpreter_of_directory(const VenvItem& item) {
   const auto source = open_at(AT_FDCWD, item.source, O_PATH | O_DIRECTORY);
-  const std::string resolved = real_path(item.source);
-  if (!source || resolved.empty()) return std::nullopt;
+  const std::string resolved = source ? real_path(item.source) : std::string();
+  if (resolved.empty()) return std::nullopt;
   const VenvMove move({resolved, without_slashes(item.source)}, resolved);
   const auto python = venv_python(source->get(), move, item.source, "");
   return python ? private_interpreter(*python, item) : std::nullopt;
