@@ -9,10 +9,8 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"
@@ -60,9 +58,8 @@ std::vector<std::string> own_arguments() {
   std::vector<std::string> arguments;
   const auto text = read_file(AT_FDCWD, "/proc/self/cmdline", k_max_bytes);
   if (!text) return arguments;
-  for (std::size_t at = 0; at < text->size(); at += arguments.back().size() + 1) {
+  for (std::size_t at = 0; at < text->size(); at += arguments.back().size() + 1)
     arguments.emplace_back(text->c_str() + at);
-  }
   return arguments;
 }
 
@@ -74,9 +71,8 @@ SallocCommand command_after_options() {
   const auto colon = std::find(arguments.begin(), arguments.end(), ":");
   if (colon != arguments.end()) return SallocCommand::none;
   const auto first = static_cast<std::size_t>(::optind);
-  if (first < arguments.size()) {
+  if (first < arguments.size())
     return is_srun(arguments[first]) ? SallocCommand::step : SallocCommand::local;
-  }
   if (option_is_set("no-shell")) return SallocCommand::none;
   return uses_interactive_step() ? SallocCommand::step : SallocCommand::local;
 }

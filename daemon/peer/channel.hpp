@@ -11,7 +11,6 @@
 #include <functional>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "common/os/file.hpp"
 #include "common/wire/peer_note.hpp"
@@ -70,7 +69,6 @@ class Background {
  public:
   explicit Background(asio::io_context& io) : io_(io), threads_(k_background_threads) {}
   Background(const Background&) = delete;
-  Background& operator=(const Background&) = delete;
   ~Background() {
     threads_.stop();
     threads_.join();

@@ -6,7 +6,6 @@
 #include <asio/ip/v6_only.hpp>
 #include <asio/read.hpp>
 #include <asio/write.hpp>
-#include <chrono>
 #include <string_view>
 
 #include "common/wire/peer_note.hpp"
@@ -56,13 +55,11 @@ void Connection::take_header(const std::error_code& ec, std::size_t count) {
   if (ec && count == 0) return end("");
   if (ec) return end("half a frame: closed after " + std::to_string(count) + " bytes");
   const std::string_view header(header_.data(), header_.size());
-  if (header.substr(0, k_peer_frame_magic.size()) != k_peer_frame_magic) {
+  if (header.substr(0, k_peer_frame_magic.size()) != k_peer_frame_magic)
     return end("what it sent is not a note of nodestage-peer");
-  }
   const std::uint32_t length = WireDecoder(header.substr(k_peer_frame_magic.size())).u32();
-  if (length == 0 || length > k_max_credential_bytes) {
+  if (length == 0 || length > k_max_credential_bytes)
     return end("a frame of " + std::to_string(length) + " bytes");
-  }
   read_credential(length);
 }
 
@@ -294,9 +291,8 @@ void Incoming::forget(Number number, const Connection::Self& connection, const s
 void Incoming::judge(Number number, const Connection::Self& connection, std::string credential) {
   silent_.remove(number, connection->source());
   served_.emplace(number, connection);
-  if (checking_ >= limits_.max_connections) {
+  if (checking_ >= limits_.max_connections)
     return refuse(connection, "too many credentials wait to be checked: does munged answer?");
-  }
   ++checking_;
   background_.run([check = check_, credential = std::move(credential),
                    source = connection->source()] { return check(credential, source); },

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 namespace nodestage {
 namespace {
@@ -33,9 +32,8 @@ int Peer::run() {
 }
 
 void Peer::hear(PeerMessage message) {
-  if (auto* order = std::get_if<PeerDeliver>(&message); order != nullptr && outgoing_) {
+  if (auto* order = std::get_if<PeerDeliver>(&message); order != nullptr && outgoing_)
     return outgoing_->deliver(std::move(*order));
-  }
   if (const auto* settings = std::get_if<PeerSettings>(&message);
       settings != nullptr && !outgoing_) {
     return set_up(*settings);

@@ -8,7 +8,6 @@
 // does nothing else (cgroup.hpp).
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -237,8 +236,7 @@ Status serve(const Arguments& arguments, Config& config) {
       });
   jobs.recover();
   metrics.settings_changed();
-  SandboxProbe probe(workers, config);
-  probe.start(runtime_dir, [&](const SandboxState& state) {
+  probe_sandbox(workers, config, runtime_dir, [&](const SandboxState& state) {
     found.sandbox = state;
     write_about(config, found, runtime_dir);
   });

@@ -32,7 +32,7 @@ inline ItemRecord output(const char* source, ItemState state, std::uint32_t flag
 struct PushSite : JobSite {
   void run_job(std::vector<std::uint32_t> every_s = {}) {
     workers.every_s = std::move(every_s);
-    REQUIRE(std::holds_alternative<Accepted>(jobs->begin(request(k_push_job))));
+    accept(request(k_push_job));
     workers.finish(WorkerTask::stage, k_push_job, WorkerPhase::done, {});
     wait(k_push_job);
     REQUIRE(state_of(k_push_job) == "ready");
@@ -45,10 +45,9 @@ struct PushSite : JobSite {
     const auto* started = workers.find(WorkerTask::push);
     return started == nullptr ? nullptr : &started->as<PushOrder>();
   }
-  void finish(WorkerPhase phase, const std::vector<ItemRecord>& items,
-              const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
+  void finish(WorkerPhase phase, const std::vector<ItemRecord>& items) {
     REQUIRE(workers.say(WorkerTask::push, k_push_job, phase, items));
-    REQUIRE(workers.end(WorkerTask::push, how));
+    REQUIRE(workers.end(WorkerTask::push, k_code_0));
   }
   void finish() { finish(WorkerPhase::done, {output("results", ItemState::done)}); }
   template <typename Kind>

@@ -32,11 +32,7 @@ struct ImageSite : JobSite {
   [[nodiscard]] std::string path(const std::string& name) const {
     return scratch / (".nodestage-images/" + name);
   }
-  [[nodiscard]] ImageRules told() {
-    const auto* stage = workers.find(WorkerTask::stage);
-    REQUIRE(stage != nullptr);
-    return stage->as<StageOrder>().images;
-  }
+  [[nodiscard]] ImageRules told() { return workers.order<StageOrder>().images; }
 };
 
 }  // namespace
@@ -50,8 +46,7 @@ TEST_CASE(
   CHECK_FALSE(fs::exists(site.path("7.0/2")));
   CHECK(site.workers.find(WorkerTask::stage) == nullptr);
   REQUIRE(site.report(7, 2));
-  REQUIRE(site.workers.find(WorkerTask::serve) != nullptr);
-  const auto& serve = site.workers.find(WorkerTask::serve)->as<ServeOrder>();
+  const auto& serve = site.workers.order<ServeOrder>();
   CHECK(serve.images == 2);
   CHECK(serve.uid == ImageSite::user());
   CHECK(site.told().refusal.empty());

@@ -92,7 +92,7 @@ const std::vector<Event>& events() {
       {'w', [](JobSite& site) { site.wait(k_life_job); }},
       {'x',
        [](JobSite& site) {
-         site.jobs->exited({k_life_job, 0, 256});
+         site.jobs->exited(Exited{k_life_job, 0, 256});
        }},
       {'e', [](JobSite& site) { site.end(k_life_job); }},
       {'D', end_of(WorkerTask::stage, WorkerPhase::done)},
@@ -284,8 +284,7 @@ TEST_CASE("nothing is left of a job that ran, and the epilog's answer says so") 
 
 TEST_CASE("a report of a job that has ended: nothing is under way, and what came before is done") {
   const auto item_in = [](ItemState state) {
-    ItemRecord item{.state = static_cast<std::uint32_t>(state)};
-    return item;
+    return ItemRecord{.state = static_cast<std::uint32_t>(state)};
   };
   JobSite site;
   site.accept(site.request(k_life_job));
@@ -394,11 +393,7 @@ TEST_CASE("sources by what a step reports are staged when a step has, here or on
     site.accept(begin);
     CHECK(staging(begin.job) == nullptr);
   };
-  Wait wait;
-  wait.job = 7;
-  wait.array_job = 5;
-  wait.array_task = 2;
-  wait.job_name = "train";
+  Wait wait{.job = 7, .array_job = 5, .array_task = 2, .job_name = "train"};
   accept(site.request(7));
   site.start_daemon();
   CHECK(staging(7) == nullptr);

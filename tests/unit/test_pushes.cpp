@@ -20,7 +20,7 @@ TEST_CASE("a push is answered when its worker has delivered") {
   CHECK(site.count<Ready>() == 0);
   site.finish();
   REQUIRE(site.count<Ready>() == 1);
-  const auto& lines = std::get<Ready>(site.answers.back()).lines;
+  const auto& lines = as<Ready>(site.answers.back()).lines;
   REQUIRE(lines.size() == 1);
   CHECK(lines[0].starts_with("results -> /scratch/out: 3 files"));
   CHECK(site.order() == nullptr);
@@ -63,7 +63,7 @@ TEST_CASE("what was being written is not there yet") {
   site.finish(WorkerPhase::done,
               {output("results", ItemState::done, k_item_unsettled, "1 file was being written")});
   REQUIRE(site.count<Failed>() == 1);
-  CHECK(std::get<Failed>(site.answers.back()).cause == "results: 1 file was being written");
+  CHECK(as<Failed>(site.answers.back()).cause == "results: 1 file was being written");
   CHECK(site.notice().empty());
 }
 
@@ -73,8 +73,8 @@ TEST_CASE("names that the job does not have, and jobs without outputs") {
   site.push({"reslts"});
   site.finish(WorkerPhase::done, {output("results", ItemState::skipped)});
   REQUIRE(site.count<Refused>() == 1);
-  CHECK(std::get<Refused>(site.answers.back()).reason == RefusalReason::unknown_name);
-  CHECK(std::get<Refused>(site.answers.back()).what ==
+  CHECK(as<Refused>(site.answers.back()).reason == RefusalReason::unknown_name);
+  CHECK(as<Refused>(site.answers.back()).what ==
         "the job has no output 'reslts'; the sources of its --stage-out: 'results'");
   site.push();
   site.finish(WorkerPhase::done, {});
@@ -90,7 +90,7 @@ TEST_CASE("a push that fails tells its caller the cause, and nobody else") {
   site.finish(WorkerPhase::failed,
               {output("results", ItemState::failed, 0, "a.pt: No space left on device")});
   REQUIRE(site.count<Failed>() == 1);
-  CHECK(std::get<Failed>(site.answers.back()).cause == "results: a.pt: No space left on device");
+  CHECK(as<Failed>(site.answers.back()).cause == "results: a.pt: No space left on device");
   CHECK(site.notice().empty());
   CHECK(site.state_of(k_push_job) == "ready");
 }
@@ -138,9 +138,8 @@ TEST_CASE("the end of the job stops a push, and the stage-out waits for its exit
   CHECK(site.count<Failed>() == 1);
   CHECK(site.state_of(k_push_job) == "stopping");
   CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
-  REQUIRE(site.workers.end(WorkerTask::push, {WorkerEnd::Kind::ended, "was killed by signal 9"}));
-  REQUIRE(site.workers.find(WorkerTask::stage_out) != nullptr);
-  CHECK(site.workers.find(WorkerTask::stage_out)->as<StageOutOrder>().keeps_list);
+  REQUIRE(site.workers.end(WorkerTask::push, k_dead));
+  CHECK(site.workers.order<StageOutOrder>().keeps_list);
   CHECK(site.notice().empty());
   site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
   CHECK(site.state_of(k_push_job).empty());
@@ -161,11 +160,10 @@ TEST_CASE("staging and a push that end after the job: the stage-out starts once,
     REQUIRE(site.state_of(k_push_job) == "ready");
     site.push();
     site.end(k_push_job);
-    const WorkerEnd killed{WorkerEnd::Kind::ended, "was killed by signal 9"};
-    REQUIRE(site.workers.end(push_is_first ? WorkerTask::push : WorkerTask::stage, killed));
+    REQUIRE(site.workers.end(push_is_first ? WorkerTask::push : WorkerTask::stage, k_dead));
     CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
     CHECK(site.state_of(k_push_job) == "stopping");
-    REQUIRE(site.workers.end(push_is_first ? WorkerTask::stage : WorkerTask::push, killed));
+    REQUIRE(site.workers.end(push_is_first ? WorkerTask::stage : WorkerTask::push, k_dead));
     REQUIRE(site.workers.alive.size() == 1);
     CHECK(site.workers.alive.front().task() == WorkerTask::stage_out);
     CHECK(site.state_of(k_push_job) == "staging out");
@@ -193,7 +191,7 @@ TEST_CASE("an epilog that can wait no longer for a push in the site's directory 
   REQUIRE(site.workers.end(WorkerTask::push, {WorkerEnd::Kind::stuck, "hangs"}));
   CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
   REQUIRE(site.count<Ended>() == 1);
-  CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::lost);
+  CHECK(as<Ended>(site.answers.back()).outcome == EndOutcome::lost);
 }
 
 TEST_CASE("names that no order has room for are refused, and delay nobody") {
@@ -207,14 +205,14 @@ TEST_CASE("names that no order has room for are refused, and delay nobody") {
     names.push_back(std::string(4095, '\x01') + static_cast<char>('a' + i));
   CHECK(site.push(names) == 0);
   REQUIRE(site.count<Refused>() == 1);
-  CHECK(std::get<Refused>(site.answers.back()).reason == RefusalReason::malformed);
+  CHECK(as<Refused>(site.answers.back()).reason == RefusalReason::malformed);
   CHECK(site.order() == nullptr);
   // What several ask for during a push goes into one order.
   site.push();
   CHECK(site.push({names[0]}) != 0);
   CHECK(site.push({names[1]}) == 0);
   REQUIRE(site.count<Refused>() == 2);
-  CHECK(std::get<Refused>(site.answers.back()).reason == RefusalReason::busy);
+  CHECK(as<Refused>(site.answers.back()).reason == RefusalReason::busy);
   site.finish();
   REQUIRE(site.order() != nullptr);
   CHECK(encode_order(*site.order()).size() < 64 * 1024);
@@ -227,9 +225,8 @@ TEST_CASE("an answer about many outputs with long notes fits into a message") {
     items.push_back(output(text.c_str(), ItemState::failed, 0, text.c_str()));
   WorkerStatus status{.phase = WorkerPhase::failed, .items = items};
   const Message answer = answer_to({}, status, {});
-  REQUIRE(std::holds_alternative<Failed>(answer));
   CHECK(encode_message(answer).size() < k_max_message_bytes);
-  CHECK(std::get<Failed>(answer).lines.back().find(" more, too long to show") != std::string::npos);
+  CHECK(has(as<Failed>(answer).lines.back(), " more, too long to show"));
 }
 
 TEST_CASE("a push whose worker cannot be started fails, and does not repeat the last one's word") {

@@ -57,7 +57,7 @@ struct ToldSite : JobSite {
     }
   }
   void run(const Begin& begin, std::uint32_t step) {
-    REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin)));
+    accept(begin);
     workers.finish(WorkerTask::stage, k_told_job, WorkerPhase::done, {});
     Wait wait{.job = k_told_job, .step = step, .interval_ms = 1000};
     jobs->wait(wait, reply);
@@ -150,7 +150,7 @@ TEST_CASE("a node that ends when the batch script has ended writes its lines") {
 TEST_CASE("a later component of a heterogeneous job writes to the output of the first") {
   if (skipped_without_root()) return;
   ToldSite site(std::string("JobId=6 JobName=a b UserId=c(1) JobState=COMPLETING BatchFlag=1"));
-  const auto& order = site.workers.find(WorkerTask::append)->as<AppendOrder>();
+  const auto& order = site.workers.order<AppendOrder>();
   CHECK(order.lines_to == LinesTo::output);
   CHECK(order.output_job == 6);
   CHECK(order.job_name == "a b");
@@ -161,7 +161,7 @@ TEST_CASE("a later component that ends before the script writes to a file of its
   if (skipped_without_root()) return;
   for (const char* first : {"JobId=6 JobState=RUNNING BatchFlag=1", "no answer"}) {
     ToldSite site{std::string(first)};
-    CHECK(site.workers.find(WorkerTask::append)->as<AppendOrder>().lines_to == LinesTo::file);
+    CHECK(site.workers.order<AppendOrder>().lines_to == LinesTo::file);
   }
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("a component of a job without a script has no output") {
 TEST_CASE("a component whose first is forgotten by Slurm writes to the output of that") {
   if (skipped_without_root()) return;
   ToldSite site(std::string("slurm_load_jobs error: Invalid job id specified"));
-  const auto& order = site.workers.find(WorkerTask::append)->as<AppendOrder>();
+  const auto& order = site.workers.order<AppendOrder>();
   CHECK(order.lines_to == LinesTo::output);
   CHECK(order.output_job == 6);
 }

@@ -80,9 +80,8 @@ bool can_try_again(const WorkerStatus& status) {
 
 std::uint64_t delivered_items(const WorkerStatus& status) {
   std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < std::min<std::size_t>(status.items.size(), 64); ++i) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(status.items.size(), 64); ++i)
     if (state_of(status.items[i]) == ItemState::done) bits |= 1ULL << i;
-  }
   return bits;
 }
 
@@ -310,9 +309,8 @@ std::vector<std::string> result_lines(const JobRecord& record, const WorkerStatu
   if (record.push_has_failed)
     lines.emplace_back("deliveries while the job ran had failed; this is what its end has done:");
   const std::vector<std::string> all = delivery_lines(status);
-  for (std::size_t i = 0; i < all.size(); ++i) {
+  for (std::size_t i = 0; i < all.size(); ++i)
     if (is_reported(status.items[i], record)) lines.push_back(all[i]);
-  }
   return lines;
 }
 
@@ -328,9 +326,8 @@ std::vector<std::string> released_lines(const WorkerStatus& status, const std::s
   if (!parting.empty()) return {printable(parting)};
   std::vector<std::string> lines;
   const std::vector<std::string> all = delivery_lines(status);
-  for (std::size_t i = 0; i < all.size(); ++i) {
+  for (std::size_t i = 0; i < all.size(); ++i)
     if (state_of(status.items[i]) == ItemState::done) lines.push_back(all[i]);
-  }
   lines.emplace_back(k_kept_delivered);
   return lines;
 }

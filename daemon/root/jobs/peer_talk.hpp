@@ -19,12 +19,10 @@
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/job.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/jobs/credits.hpp"
 #include "daemon/root/nodes/barrier.hpp"
 #include "daemon/root/nodes/peers.hpp"
 #include "daemon/root/relay/relays.hpp"
-#include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
@@ -74,15 +72,10 @@ std::string why_first_is_silent(const Begin& begin, const std::string& fault, co
 
 class PeerTalk {
  public:
-  struct Deps {
-    Loop& loop;
-    const Config& config;
-    JobTable& table;
-    const JobWorkers& workers;
+  struct Deps : JobDeps {
     Peers& peers;
     Relays& relays;
     Credits& credits;
-    JobEvents& events;
   };
   // Whether a step here waits for all nodes of the job.
   using IsAwaited = std::function<bool(const JobKey& key)>;
@@ -90,7 +83,6 @@ class PeerTalk {
   PeerTalk(const Deps& deps, IsAwaited is_awaited)
       : deps_(deps), is_awaited_(std::move(is_awaited)) {}
   PeerTalk(const PeerTalk&) = delete;
-  PeerTalk& operator=(const PeerTalk&) = delete;
 
   // Begins with a job that is new here, or is carried on from the journal.
   void join(const JobRecord& record);
@@ -156,7 +148,7 @@ class PeerTalk {
   [[nodiscard]] std::string refusal_of(const JobRecord& record, const Talk& talk,
                                        const PeerNote& note) const;
   void take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note);
-  void take(JobRecord& record, Talk& talk, const std::string& from, const JobNote& note);
+  void take(JobRecord& record, Talk& talk, const JobNote& note);
 
   Deps deps_;
   IsAwaited is_awaited_;

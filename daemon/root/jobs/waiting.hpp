@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "common/settings/config.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/root/basis/loop.hpp"
@@ -50,12 +49,7 @@ std::string dataset_names(const WorkerStatus& status);
 
 class Waiting {
  public:
-  struct Deps {
-    Loop& loop;
-    const Config& config;
-    JobTable& table;
-    const JobFiles& files;
-    const JobWorkers& workers;
+  struct Deps : JobDeps {
     const Peers& peers;
     Staging& staging;
     PeerTalk& talk;
@@ -64,7 +58,6 @@ class Waiting {
   };
   explicit Waiting(const Deps& deps) : deps_(deps) {}
   Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
 
   // Take in a caller. They return its ticket, or 0 when the answer was given already.
   Ticket wait(const JobKey& key, const Wait& wait, Ticket ticket, Reply reply);

@@ -8,12 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
-#include <limits>
-#include <string>
 
-#include "common/os/child.hpp"
-#include "common/os/file.hpp"
 #include "common/text/parsing.hpp"
 #include "daemon/root/workers/worker_process.hpp"
 
@@ -251,8 +246,8 @@ std::string name_of_job(std::uint32_t job, std::string_view output) {
   return end <= k_most ? std::string(line.substr(0, end)) : std::string();
 }
 
-void JobQuestions::ask(std::uint32_t job, OnAnswer on_answer) {
-  waiting_.push_back({job, std::move(on_answer)});
+void JobQuestions::ask(const std::string& id, OnAnswer on_answer) {
+  waiting_.push_back({id, std::move(on_answer)});
   ask_next();
 }
 
@@ -260,7 +255,7 @@ void JobQuestions::ask_next() {
   if (waiting_.empty() || scontrol_.busy()) return;
   const Question question = std::move(waiting_.front());
   waiting_.pop_front();
-  const Status asked = scontrol_.run({"--oneliner", "show", "job", std::to_string(question.job)},
+  const Status asked = scontrol_.run({"--oneliner", "show", "job", question.id},
                                      [this, question](const Scontrol::Output& output) {
                                        question.on_answer(output.text);
                                        ask_next();

@@ -33,7 +33,6 @@ class Scontrol {
 
   Scontrol(Loop& loop, const Config& config) : loop_(loop), config_(config) {}
   Scontrol(const Scontrol&) = delete;
-  Scontrol& operator=(const Scontrol&) = delete;
   ~Scontrol();
 
   [[nodiscard]] bool busy() const { return child_.has_value(); }
@@ -124,12 +123,12 @@ class JobQuestions {
   JobQuestions(Loop& loop, const Config& config) : scontrol_(loop, config) {}
 
   // on_answer is called once, from the loop or from here, with what `scontrol --oneliner show job`
-  // printed; with nothing if it cannot be run.
-  void ask(std::uint32_t job, OnAnswer on_answer);
+  // printed; with nothing if it cannot be run. `id`: of a job, or "10_3" of an array.
+  void ask(const std::string& id, OnAnswer on_answer);
 
  private:
   struct Question {
-    std::uint32_t job;
+    std::string id;
     OnAnswer on_answer;
   };
   void ask_next();

@@ -9,11 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/slurm/scontrol.hpp"
-#include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
@@ -21,10 +19,8 @@ namespace nodestage {
 class FirstSteps {
  public:
   using OnFound = std::function<void(const JobKey&)>;
-  FirstSteps(Loop& loop, const Config& config, const Areas& areas, JobTable& table,
-             const JobWorkers& workers, OnFound on_found);
+  FirstSteps(const JobDeps& deps, OnFound on_found) : deps_(deps), on_found_(std::move(on_found)) {}
   FirstSteps(const FirstSteps&) = delete;
-  FirstSteps& operator=(const FirstSteps&) = delete;
 
   // on_found is called once, from the loop or from an answer of Slurm's, when the job has a step,
   // or will not be waited for any longer: not if it is no longer queued.
@@ -50,13 +46,9 @@ class FirstSteps {
   void found(const JobKey& key, std::optional<std::uint64_t> bytes);
   [[nodiscard]] const JobRecord* queued(const JobKey& key) const;
 
-  Loop& loop_;
-  const Config& config_;
-  const Areas& areas_;
-  JobTable& table_;
-  const JobWorkers& workers_;
+  JobDeps deps_;
   OnFound on_found_;
-  JobQuestions questions_{loop_, config_};
+  JobQuestions questions_{deps_.loop, deps_.config};
   // When a job gives up; nothing: Slurm has been asked.
   std::map<JobKey, std::optional<Clock::time_point>> waiting_;
   std::map<JobKey, std::optional<std::uint64_t>> memory_of_;  // as for found()

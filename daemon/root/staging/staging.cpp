@@ -7,7 +7,6 @@
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
 namespace {

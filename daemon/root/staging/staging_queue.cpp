@@ -1,6 +1,7 @@
 #include "daemon/root/staging/staging_queue.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace nodestage {
 
@@ -28,26 +29,15 @@ std::optional<JobKey> FairQueue::next(const UserSlots& places, std::size_t limit
 }
 
 // A user's first job counts with the user's places now, the second with one more, and so on.
-std::vector<JobKey> FairQueue::in_turn(const UserSlots& places) const {
-  struct Turn {
-    std::size_t round;
-    JobKey job;
-  };
-  UserSlots rounds = places;
-  std::vector<Turn> turns;
-  turns.reserve(jobs_.size());
-  for (const Waiting& waiting : jobs_) turns.push_back({rounds[waiting.uid]++, waiting.job});
-  std::stable_sort(turns.begin(), turns.end(),
-                   [](const Turn& a, const Turn& b) { return a.round < b.round; });
-  std::vector<JobKey> order;
-  order.reserve(turns.size());
-  for (const Turn& turn : turns) order.push_back(turn.job);
-  return order;
-}
-
 std::size_t FairQueue::ahead_of(const JobKey& job, const UserSlots& places) const {
-  const auto order = in_turn(places);
-  return static_cast<std::size_t>(std::find(order.begin(), order.end(), job) - order.begin());
+  UserSlots rounds = places;
+  std::vector<std::pair<std::size_t, JobKey>> turns;
+  for (const Waiting& waiting : jobs_) turns.emplace_back(rounds[waiting.uid]++, waiting.job);
+  std::stable_sort(turns.begin(), turns.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto own = std::find_if(turns.begin(), turns.end(),
+                                [&job](const auto& turn) { return turn.second == job; });
+  return static_cast<std::size_t>(own - turns.begin());
 }
 
 void StagingQueue::push(const JobKey& job, std::uint32_t uid) {

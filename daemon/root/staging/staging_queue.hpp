@@ -23,7 +23,6 @@ class FairQueue {
   // Does nothing for a job that is in it.
   void push(const JobKey& job, std::uint32_t uid);
   void erase(const JobKey& job);
-  [[nodiscard]] bool empty() const { return jobs_.empty(); }
 
   // Returns the next one, unless every user who waits has `limit` places already.
   [[nodiscard]] std::optional<JobKey> next(const UserSlots& places, std::size_t limit) const;
@@ -36,7 +35,6 @@ class FairQueue {
     JobKey job;
     std::uint32_t uid;
   };
-  [[nodiscard]] std::vector<JobKey> in_turn(const UserSlots& places) const;
   std::vector<Waiting> jobs_;  // in the order in which they came
 };
 

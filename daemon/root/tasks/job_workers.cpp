@@ -3,16 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <concepts>
 #include <memory>
-#include <set>
-#include <utility>
 
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/metrics/metrics.hpp"
-#include "daemon/root/table/job_files.hpp"
 
 namespace nodestage {
 namespace {
@@ -242,9 +237,12 @@ bool JobWorkers::is_working(const JobKey& key, WorkerTask task) const {
   return at_work_.count({key, task}) > 0;
 }
 
-Clock::duration JobWorkers::age(const JobKey& key, WorkerTask task) const {
+std::uint64_t JobWorkers::age_ms(const JobKey& key, WorkerTask task) const {
   const auto found = at_work_.find({key, task});
-  return found == at_work_.end() ? Clock::duration() : loop_.now() - found->second.begun;
+  if (found == at_work_.end()) return 0;
+  const Clock::duration age = loop_.now() - found->second.begun;
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(age).count());
 }
 
 WorkerStatus JobWorkers::status(const JobKey& key, WorkerTask task) const {
