@@ -6,7 +6,9 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 #include <asio/thread_pool.hpp>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <string>
@@ -16,6 +18,15 @@
 #include "common/wire/peer_note.hpp"
 
 namespace nodestage {
+
+// Calls `due` once, unless the timer is set again or cancelled before.
+template <typename Due>
+void set_timer(asio::steady_timer& timer, std::chrono::milliseconds time, Due due) {
+  timer.expires_after(time);
+  timer.async_wait([due = std::move(due)](const std::error_code& ec) {
+    if (!ec) due();
+  });
+}
 
 enum class Offered { taken, full, gone };
 

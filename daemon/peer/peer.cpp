@@ -83,10 +83,7 @@ Status Peer::take(const PeerSettings& settings) {
 void Peer::opened(const Status& status) {
   if (!status) {
     channel_.say(PeerListening{status.error().what});
-    retry_.expires_after(k_port_retry);
-    retry_.async_wait([this](const std::error_code& ec) {
-      if (!ec) open_port();
-    });
+    set_timer(retry_, k_port_retry, [this] { open_port(); });
     return;
   }
   if (parts_.any_port) parts_.any_port(listener_.port());

@@ -28,9 +28,9 @@ struct Wish {
 };
 
 struct SharingSite : JobSite {
-  SharingSite() {
+  explicit SharingSite(std::uint64_t max_jobs = 1) {
     config.cache.keep_free_percent = 0;
-    config.staging.max_jobs = 1;
+    config.staging.max_jobs = max_jobs;
   }
   [[nodiscard]] std::string job_path(std::uint32_t job, const std::string& name = "") const {
     return scratch / ("alice." + std::to_string(job) + ".0" + (name.empty() ? "" : "/" + name));
@@ -196,10 +196,9 @@ struct SharingSite : JobSite {
 
 // With cache.scope = "readers": the keeper says the same of the sources as the jobs' own workers.
 struct ReadersSite : SharingSite {
-  ReadersSite() {
+  ReadersSite() : SharingSite(8) {
     config.cache.scope = ShareScope::readers;
     config.cache.keeper = ::geteuid() == 0 ? "daemon" : ::getpwuid(::geteuid())->pw_name;
-    config.staging.max_jobs = 8;
     jobs->settings_changed();
   }
   void ask(std::uint32_t job, const std::vector<Wish>& wishes, std::uint32_t uid = user()) {
@@ -241,6 +240,11 @@ struct ReadersSite : SharingSite {
   void end_keep(std::uint32_t job, const WorkerEnd& how = k_code_0) {
     REQUIRE(workers.end(WorkerTask::keep, how, job));
     tick();
+  }
+  // It has staged the only one.
+  void keep_one(std::uint32_t job) {
+    keep(job, 1);
+    end_keep(job);
   }
 };
 

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/held/hold.hpp"
@@ -33,16 +35,13 @@ JobRecord held_record(std::uint32_t job, std::uint64_t bytes) {
 }  // namespace
 
 TEST_CASE("the pause doubles up to the longest") {
-  CHECK(retry_delay_s(0, 60, 3600) == 60);
-  CHECK(retry_delay_s(1, 60, 3600) == 60);
-  CHECK(retry_delay_s(2, 60, 3600) == 120);
-  CHECK(retry_delay_s(6, 60, 3600) == 1920);
-  CHECK(retry_delay_s(7, 60, 3600) == 3600);
-  CHECK(retry_delay_s(4'000'000'000, 60, 3600) == 3600);
+  const std::map<std::uint32_t, std::uint64_t> delays = {
+      {0, 60}, {1, 60}, {2, 120}, {6, 1920}, {7, 3600}, {4'000'000'000, 3600}};
+  for (const auto& [tries, delay] : delays) CHECK(retry_delay_s(tries, 60, 3600) == delay);
   CHECK(retry_delay_s(1, 60, 10) == 10);
 }
 
-TEST_CASE("when it is warned of and when it goes") {
+TEST_CASE("when it is warned of, for the whole time before it goes, and when it goes") {
   HoldRecord hold{.since = 1'700'000'000};
   const HoldTimes times = hold_times(hold, {});
   CHECK(times.expire == hold.since + 30 * 86'400);
@@ -50,36 +49,37 @@ TEST_CASE("when it is warned of and when it goes") {
   Config::Hold settings;
   settings.days = 2;
   CHECK(hold_times(hold, settings).warn == hold.since);
-}
-
-TEST_CASE("nothing goes before it was warned of for the whole time") {
-  HoldRecord hold;
-  hold.since = 1'000;  // the clock was not set yet
   hold.warned_at = 1'700'000'000;
-  CHECK(hold_times(hold, {}).expire == 1'700'000'000 + 3 * 86'400);
-  hold.since = 1'700'000'000;
   CHECK(hold_times(hold, {}).expire == 1'700'000'000 + 30 * 86'400);
+  hold.since = 1'000;  // the clock was not set yet
+  CHECK(hold_times(hold, {}).expire == 1'700'000'000 + 3 * 86'400);
 }
 
-TEST_CASE("dates in the future are those of a wrong clock") {
-  HoldRecord hold{.since = 2'000'000'000, .retry_at = 2'000'000'000, .warned_at = 2'000'000'000};
-  mend_times(hold, {}, 1'700'000'000);
-  CHECK(hold.since == 1'700'000'000);
-  CHECK(hold.warned_at == 0);
-  CHECK(hold.retry_at == 1'700'003'600);
-  hold.retry_at = 0;
-  mend_times(hold, {}, 1'700'000'001);
-  CHECK(hold.since == 1'700'000'000);
-  CHECK(hold.retry_at == 0);
-}
-
-TEST_CASE("a node boots with a clock that is years behind: nothing goes earlier for it") {
-  HoldRecord hold{.since = 1'700'000'000};
-  mend_times(hold, {}, 3600);  // 1970
-  CHECK(hold.since == 1'700'000'000);
-  hold.since = 3600;  // held by that clock
-  mend_times(hold, {}, 1'700'000'000);
-  CHECK(hold.since == 1'700'000'000);
+TEST_CASE("dates by a wrong clock are mended, and nothing goes earlier for one that is behind") {
+  struct Row {
+    const char* what;
+    HoldRecord hold;
+    std::uint64_t now;
+    HoldRecord mended;
+  };
+  for (const Row& row :
+       {Row{"dates in the future",
+            {.since = 2'000'000'000, .retry_at = 2'000'000'000, .warned_at = 2'000'000'000},
+            1'700'000'000,
+            {.since = 1'700'000'000, .retry_at = 1'700'003'600}},
+        Row{"nothing to mend", {.since = 1'700'000'000}, 1'700'000'001, {.since = 1'700'000'000}},
+        Row{"a node boots with a clock that is years behind",
+            {.since = 1'700'000'000},
+            3600,
+            {.since = 1'700'000'000}},
+        Row{"held by such a clock", {.since = 3600}, 1'700'000'000, {.since = 1'700'000'000}}}) {
+    CAPTURE(row.what);
+    HoldRecord hold = row.hold;
+    mend_times(hold, {}, row.now);
+    CHECK(hold.since == row.mended.since);
+    CHECK(hold.warned_at == row.mended.warned_at);
+    CHECK(hold.retry_at == row.mended.retry_at);
+  }
 }
 
 TEST_CASE("what has been delivered, what has not, and whether a further try can help") {
@@ -176,19 +176,30 @@ TEST_CASE("the notice of a removed directory names who has probably removed it")
   check_has(text, {"another\nprogram had made the directory", "nodestage doctor"});
 }
 
-TEST_CASE("new outputs are refused beyond max_bytes, with the jobs' names and what to do") {
-  const HeldTree first{{12, 0}, 3 << 20};
-  const HeldTree second{{13, 0}, 2 << 20};
-  Config::Hold settings;
-  settings.max_bytes = 5 << 20;
-  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
-  settings.max_bytes -= 1;
-  const std::string text = outputs_refusal({first, second}, "n1", settings);
-  check_has(text, {"refused on n1: 5.0 MiB of your earlier results", "job 12, 13",
-                   "nodestage recover JOBID DIR --node=n1"});
-  CHECK(outputs_refusal({first}, "n1", settings).empty());
-  settings.max_bytes = 0;
-  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
+TEST_CASE("new outputs are refused beyond a limit, with the jobs' names and what to do") {
+  const HeldTree first{{12, 0}, 3 << 20, 200'213};
+  const HeldTree second{{13, 0}, 2 << 20, 7};
+  struct Row {
+    std::uint64_t Config::Hold::*limit;
+    std::uint64_t most;
+    const char* refusal;
+  };
+  for (const Row& row :
+       {Row{&Config::Hold::max_bytes, 5 << 20, "refused on n1: 5.0 MiB of your earlier results"},
+        Row{&Config::Hold::max_inodes, 200'220,
+            "200,220 files and directories of your earlier results that could not be delivered "
+            "are kept there, and the limit is 200,219"}}) {
+    CAPTURE(row.refusal);
+    Config::Hold settings;
+    settings.*row.limit = row.most;
+    CHECK(outputs_refusal({first, second}, "n1", settings).empty());
+    settings.*row.limit -= 1;
+    check_has(outputs_refusal({first, second}, "n1", settings),
+              {row.refusal, "(held: job 12, 13)", "nodestage recover JOBID DIR --node=n1"});
+    CHECK(outputs_refusal({first}, "n1", settings).empty());
+    settings.*row.limit = 0;
+    CHECK(outputs_refusal({first, second}, "n1", settings).empty());
+  }
 }
 
 TEST_CASE("sizes that a worker could not have seen do not wrap around") {
@@ -204,20 +215,6 @@ TEST_CASE("what could not be measured counts as too much, where there is a limit
             "those of job 13.1 could not be measured"));
   settings.max_bytes = 0;
   CHECK(has(outputs_refusal({first, second}, "n1", settings), "the limit is 5,000,000 files"));
-  settings.max_inodes = 0;
-  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
-}
-
-TEST_CASE("new outputs are refused beyond max_inodes, however small the files are") {
-  const HeldTree first{{12, 0}, 1 << 20, 200'213};
-  const HeldTree second{{13, 0}, 1 << 20, 7};
-  Config::Hold settings;
-  settings.max_inodes = 200'220;
-  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
-  settings.max_inodes -= 1;
-  CHECK(has(outputs_refusal({first, second}, "n1", settings),
-            "200,220 files and directories of your earlier results that could not be delivered "
-            "are kept there, and the limit is 200,219 (held: job 12, 13)"));
   settings.max_inodes = 0;
   CHECK(outputs_refusal({first, second}, "n1", settings).empty());
 }

@@ -42,8 +42,7 @@ TEST_CASE("the first job stages for all, and each further one gets a link") {
 }
 
 TEST_CASE("when the leader fails or is cancelled the next one leads") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   for (const std::uint32_t job : {1U, 2U, 3U}) site.ask(job, {{k_a, "data"}});
   SUBCASE("fails") {
     site.end_stage(1, k_dead);
@@ -60,8 +59,7 @@ TEST_CASE("when the leader fails or is cancelled the next one leads") {
 }
 
 TEST_CASE("after two failures each stages for itself") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   for (const std::uint32_t job : {1U, 2U, 3U, 4U}) site.ask(job, {{k_a, "data"}});
   site.end_stage(1, k_dead);
   site.end_stage(2, k_dead);
@@ -154,8 +152,7 @@ TEST_CASE("a cache that is not root's own is not used, and stops nothing else") 
 }
 
 TEST_CASE("a tree that cannot be put into the cache is staged again, for the job alone") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   site.ask(1, {{k_a, "data"}});
   site.ask(2, {{k_a, "data"}});
   auto items = site.do_all(1);
@@ -286,8 +283,7 @@ std::vector<ItemRecord> stage_the_first(SharingSite& site, std::uint32_t job) {
 }  // namespace
 
 TEST_CASE("an item is kept as soon as it is complete, and those who wait for it go on") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   site.ask(1, {{k_a, "data"}, {k_b, "late"}});
   site.ask(2, {{k_a, "data"}});
   stage_the_first(site, 1);
@@ -314,8 +310,7 @@ TEST_CASE("a job that stages for others is looked at when something is complete,
 }
 
 TEST_CASE("what a job has staged is kept although it fails for another item") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   for (const std::uint32_t job : {1U, 2U}) site.ask(job, {{k_a, "data"}, {k_b, "late"}});
   auto items = stage_the_first(site, 1);
   SUBCASE("and says so") {

@@ -199,8 +199,7 @@ TEST_CASE("a user has a thousand entries at most: the one that was used least re
 }
 
 TEST_CASE("what a job changes at once is later than what was published") {
-  SharingSite site;
-  site.config.staging.max_jobs = 100;
+  SharingSite site(100);
   for (std::uint32_t job = 1; job <= 30; ++job) {
     const std::string number = std::to_string(job);
     const std::string key = std::string(k_share_key_bytes - number.size(), '0') + number;

@@ -51,8 +51,7 @@ TEST_CASE("who is only looked at waits for no other job, and is told so") {
 }
 
 TEST_CASE("who gets no turn to be looked at in time stages for itself") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   for (std::uint32_t job = 1; job <= 5; ++job) site.begin(job);
   site.wait(5);
   CHECK(site.progress().current == "its turn to look at what it shares");
@@ -81,12 +80,10 @@ TEST_CASE("attack: nobody waits for what the keeper stages of another job first"
   CHECK(site.keeps(1) == Names{"large"});
   site.ask(2, {{k_b, "wanted"}});
   REQUIRE(site.keeps(2) == Names{"wanted"});
-  site.keep(2, 1);
-  site.end_keep(2);
+  site.keep_one(2);
   CHECK(site.role_of(2) == ShareRole::link);
   CHECK(site.order(2)[0].note == "kept on this node, for all who may read it");
-  site.keep(1, 1);
-  site.end_keep(1);
+  site.keep_one(1);
   REQUIRE(site.order(1).size() == 2);
   CHECK(site.order(1)[1].note == "staged by job 2, for all who may read it");
 }
@@ -99,8 +96,7 @@ TEST_CASE("attack: nobody waits for a job that has no place" * doctest::skip(::g
   CHECK(site.keeps(2).empty());
   site.ask(3, {{k_a, "data"}}, SharingSite::user() + 1);
   REQUIRE(site.keeps(3) == Names{"data"});
-  site.keep(3, 1);
-  site.end_keep(3);
+  site.keep_one(3);
   // Both find it, and who finds all needs no place.
   CHECK(site.order(2).at(0).note == "staged by job 3, for all who may read it");
   CHECK(site.stages(3));
@@ -119,8 +115,7 @@ TEST_CASE("who has waited for the common copy for long stages for itself, with a
   CHECK(site.order(2)[0].note ==
         "nobody's job has staged it for all who may read it within 10 min 00 s");
   // The keeper goes on for the first one.
-  site.keep(1, 1);
-  site.end_keep(1);
+  site.keep_one(1);
   CHECK(site.order(1).at(0).role == ShareRole::link);
 }
 
@@ -182,8 +177,7 @@ TEST_CASE("one process of the keeper stages a job's small items, and a large one
   site.end_keep(1, k_dead);
   while (!site.keeps(1).empty()) {
     CHECK(site.keeps(1).size() == 1);
-    site.keep(1, 1);
-    site.end_keep(1);
+    site.keep_one(1);
   }
   REQUIRE(site.order(1).size() == 3);
   for (const SharedItem& shared : site.order(1)) CHECK(shared.role == ShareRole::link);

@@ -34,11 +34,8 @@ class Measurements {
   // Whether the results are about to be removed.
   using IsLeaving = std::function<bool(const JobKey& key)>;
 
-  Measurements(const JobDeps& deps, std::size_t of_one_user, IsLeaving is_leaving, OnEnd on_end)
-      : deps_(deps),
-        turns_(deps.loop, of_one_user),
-        is_leaving_(std::move(is_leaving)),
-        on_end_(std::move(on_end)) {}
+  Measurements(const JobDeps& deps, IsLeaving is_leaving, OnEnd on_end)
+      : deps_(deps), is_leaving_(std::move(is_leaving)), on_end_(std::move(on_end)) {}
 
   // Measures when it is the user's turn. The result goes into the record and the journal.
   void ask(const JobRecord& record);
@@ -63,7 +60,7 @@ class Measurements {
   void try_later(const JobKey& key);
 
   JobDeps deps_;
-  Turns turns_;
+  Turns turns_{deps_.loop};
   IsLeaving is_leaving_;
   OnEnd on_end_;
   std::map<JobKey, Tries> tries_;
@@ -120,17 +117,13 @@ class HeldResults {
   void write_held_notice(const JobRecord& record);
   void recovery_ended(const JobKey& key, const std::optional<std::string>& directory);
 
-  // For each user and kind of work: targets that hang delay only their owner's other results, and
-  // thousands of results do not start thousands of processes.
-  static constexpr std::size_t k_turns = 4;
-
   Deps deps_;
-  Turns retries_{deps_.loop, k_turns};
-  Measurements measurements_{deps_, k_turns, [this](const JobKey& key) { return is_leaving(key); },
+  Turns retries_{deps_.loop};
+  Measurements measurements_{deps_, [this](const JobKey& key) { return is_leaving(key); },
                              [this](const JobKey& key) { set_timer(key); }};
-  Recoveries recoveries_{
-      deps_, k_turns,
-      [this](const JobKey& key, const std::optional<std::string>& to) { recovery_ended(key, to); }};
+  Recoveries recoveries_{deps_, [this](const JobKey& key, const std::optional<std::string>& to) {
+                           recovery_ended(key, to);
+                         }};
   std::map<JobKey, Loop::TimerId> timers_;  // for the next thing to do
   std::map<JobKey, std::string> partings_;  // of those that leave, after their notice
 };

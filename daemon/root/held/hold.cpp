@@ -45,6 +45,12 @@ std::string who_removed(const JobRecord& record) {
                "script cleans up too early.";
 }
 
+// Copies them to DIR: of a job of several nodes, those of all.
+std::string recover_command(const JobRecord& record) {
+  return "nodestage recover " + run_name(record.key()) + " DIR " +
+         (record.begin.node_count > 1 ? "--all-nodes" : "--node=" + printable(record.begin.node));
+}
+
 // Without the advice below it.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -111,11 +117,6 @@ std::vector<std::string> reasons_of(const WorkerStatus& status, const std::strin
 std::string run_name(const JobKey& key) {
   const std::string job = std::to_string(key.job);
   return key.restart == 0 ? job : job + "." + std::to_string(key.restart);
-}
-
-std::string recover_command(const JobRecord& record) {
-  return "nodestage recover " + run_name(record.key()) + " DIR " +
-         (record.begin.node_count > 1 ? "--all-nodes" : "--node=" + printable(record.begin.node));
 }
 
 std::string recovered_to(const JobRecord& record, const std::string& directory) {

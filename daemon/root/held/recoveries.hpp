@@ -20,8 +20,7 @@ class Recoveries {
   // One has ended: the directory where everything is, or nothing when the results stay.
   using OnEnd = std::function<void(const JobKey& key, const std::optional<std::string>& directory)>;
 
-  Recoveries(const JobDeps& deps, std::size_t of_one_user, OnEnd on_end)
-      : deps_(deps), turns_(deps.loop, of_one_user), on_end_(std::move(on_end)) {}
+  Recoveries(const JobDeps& deps, OnEnd on_end) : deps_(deps), on_end_(std::move(on_end)) {}
 
   // Takes in a caller, who gets the progress every second, and the results as recovered_to() says.
   // Nothing starts before go_on().
@@ -47,7 +46,7 @@ class Recoveries {
   void ended(const JobKey& key, const WorkerEnd& end);
 
   JobDeps deps_;
-  Turns turns_;
+  Turns turns_{deps_.loop};
   OnEnd on_end_;
   std::map<JobKey, Asked> asked_;
 };

@@ -166,7 +166,7 @@ class Jobs final : private JobEvents {
   TimeLimits limits_{deps_.loop, deps_.config, table_};
   Waiting waiting_{{job_deps_, deps_.peers, staging_, talk_, credits_, limits_}};
   Ending ending_{{job_deps_, held_, output_}};
-  Orphans orphans_{job_deps_, deps_.slurm, [this](const JobKey& key) { done(key, Fact::ended); }};
+  Orphans orphans_{job_deps_, deps_.slurm};
   JobViews views_{{deps_.loop, deps_.config, deps_.areas, table_, files_, allocator_, held_,
                    pushes_, cache_, staging_, talk_, deps_.records}};
   Ticket next_ticket_ = 1;

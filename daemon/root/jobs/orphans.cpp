@@ -39,7 +39,7 @@ void Orphans::mark(JobRecord& record, const char* why) {
 void Orphans::found(JobRecord& record, const char* why) {
   mark(record, why);
   ::unlink(marker_of(record).c_str());
-  on_found_(record.key());
+  deps_.events.done(record.key(), Fact::ended);
 }
 
 void Orphans::check_old(JobRecord& record) {

@@ -6,7 +6,6 @@
 // is over.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,11 +19,8 @@ namespace nodestage {
 
 class Orphans {
  public:
-  // Handles a job that was found to have ended. It may forget the job.
-  using OnFound = std::function<void(const JobKey& key)>;
-
-  Orphans(const JobDeps& deps, SlurmQuestion& slurm, OnFound on_found)
-      : deps_(deps), slurm_(slurm), on_found_(std::move(on_found)) {}
+  // Reports `ended` of each that is found.
+  Orphans(const JobDeps& deps, SlurmQuestion& slurm) : deps_(deps), slurm_(slurm) {}
 
   // For a job that is carried on from the journal: notes it as ended where a reboot has ended it,
   // before anything is started for it.
@@ -43,7 +39,6 @@ class Orphans {
 
   JobDeps deps_;
   SlurmQuestion& slurm_;
-  OnFound on_found_;
   std::optional<Loop::TimerId> timer_;
   std::vector<JobKey> to_ask_;               // Slurm, about these
   std::map<JobKey, unsigned> gone_answers_;  // of Slurm, in a row

@@ -84,11 +84,8 @@ class Pushes {
   bool answer(Job& job, bool served_only, Answer make);
   void answer_some();
 
-  // The limit for each user: targets that hang delay only their owner's other jobs.
-  static constexpr std::size_t k_turns = 4;
-
   Deps deps_;
-  Turns turns_{deps_.loop, k_turns};
+  Turns turns_{deps_.loop};
   std::map<JobKey, Job> jobs_;
   struct Owed {
     Reply reply;

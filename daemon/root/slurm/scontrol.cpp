@@ -115,8 +115,6 @@ bool is_forgotten(std::string_view output) {
          output.find("Invalid job id specified") != std::string_view::npos;
 }
 
-}  // namespace
-
 // Returns the line about this job. For an array's id, Slurm prints those of its other tasks, too.
 std::string_view line_about(std::uint32_t job, std::string_view output) {
   const std::string begin = "JobId=" + std::to_string(job) + " ";
@@ -128,12 +126,15 @@ std::string_view line_about(std::uint32_t job, std::string_view output) {
   return {};
 }
 
+// A field of it, named as " Restarts=".
 std::string_view field_of(std::string_view line, std::string_view name) {
   const std::size_t at = line.find(name);
   if (at == std::string_view::npos) return {};
   line.remove_prefix(at + name.size());
   return line.substr(0, line.find(' '));
 }
+
+}  // namespace
 
 SlurmAnswer read_answer(const JobKey& run, std::string_view output) {
   const std::string_view line = line_about(run.job, output);

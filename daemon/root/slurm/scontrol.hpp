@@ -77,10 +77,6 @@ enum class SlurmAnswer {
 // who can only deceive the daemon about their own job.
 SlurmAnswer read_answer(const JobKey& run, std::string_view output);
 
-// The line about this job of what scontrol printed, and a field of it, named as " Restarts=".
-std::string_view line_about(std::uint32_t job, std::string_view output);
-std::string_view field_of(std::string_view line, std::string_view name);
-
 class SlurmQuestion {
  public:
   using OnAnswer = std::function<void(SlurmAnswer)>;

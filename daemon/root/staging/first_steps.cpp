@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 #include <vector>
 
 namespace nodestage {
@@ -84,7 +83,7 @@ void FirstSteps::found(const JobKey& key, std::optional<std::uint64_t> bytes) {
   const JobRecord* record = queued(key);
   if (record == nullptr) return;
   memory_of_[key] = bytes;
-  on_found_(key);
+  deps_.events.done(key, Fact::step_found);
 }
 
 const JobRecord* FirstSteps::queued(const JobKey& key) const {

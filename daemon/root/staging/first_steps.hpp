@@ -4,7 +4,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,11 +17,10 @@ namespace nodestage {
 
 class FirstSteps {
  public:
-  using OnFound = std::function<void(const JobKey&)>;
-  FirstSteps(const JobDeps& deps, OnFound on_found) : deps_(deps), on_found_(std::move(on_found)) {}
+  explicit FirstSteps(const JobDeps& deps) : deps_(deps) {}
   FirstSteps(const FirstSteps&) = delete;
 
-  // on_found is called once, from the loop or from an answer of Slurm's, when the job has a step,
+  // Reports `step_found` once, from the loop or from an answer of Slurm's, when the job has a step,
   // or will not be waited for any longer: not if it is no longer queued.
   // After k_most_lost steps that had ended too early, it asks Slurm how much memory the job may
   // use, instead.
@@ -31,7 +29,7 @@ class FirstSteps {
   [[nodiscard]] std::string cgroup_of(const JobRecord& record) const;
   // How much memory Slurm says a job without one may use; 0: it does not say.
   [[nodiscard]] std::uint64_t memory_of(const JobKey& key) const;
-  // Whether on_found was called since the job had a step.
+  // Whether `step_found` was reported since the job had a step.
   [[nodiscard]] bool had_step(const JobKey& key) const;
   // Notes that its step had ended before a worker could join it. Returns whether it is worthwhile
   // to wait for another one.
@@ -47,7 +45,6 @@ class FirstSteps {
   [[nodiscard]] const JobRecord* queued(const JobKey& key) const;
 
   JobDeps deps_;
-  OnFound on_found_;
   JobQuestions questions_{deps_.loop, deps_.config};
   // When a job gives up; nothing: Slurm has been asked.
   std::map<JobKey, std::optional<Clock::time_point>> waiting_;

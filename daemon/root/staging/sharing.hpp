@@ -167,7 +167,7 @@ class Sharing {
   [[nodiscard]] std::string refusal(const JobRecord& record) const;
 
   Deps deps_;
-  Turns turns_{deps_.loop, 4};
+  Turns turns_{deps_.loop};
   std::map<JobKey, Asker> askers_;     // that are not decided
   std::map<std::string, Fill> fills_;  // by the entry's name
   std::set<JobKey> plain_;             // jobs that share nothing, after a fault

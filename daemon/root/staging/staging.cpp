@@ -127,13 +127,6 @@ void Staging::release_memory(const JobRecord& record) {
     log::error(about(record), "what it has in memory cannot be removed: {}", moved.error().what);
 }
 
-void Staging::take_turn(const JobKey& key) {
-  const JobRecord* record = deps_.table.find(key);
-  if (record == nullptr || record->state != JobState::queued || record->ended) return;
-  queue_.take_place(key, record->begin.uid);
-  deps_.events.done(key, Fact::turn);
-}
-
 void Staging::stage(JobRecord& record) {
   const JobKey key = record.key();
   queue_.erase(key);  // a job that only links, and was in it for what the keeper was to stage

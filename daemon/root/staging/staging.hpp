@@ -9,7 +9,6 @@
 #include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/relay/relays.hpp"
@@ -104,7 +103,6 @@ class Staging {
   // `cgroup`: FirstSteps::cgroup_of().
   Fd use_memory(const JobRecord& record, const std::string& cgroup, WorkerStart& start,
                 JobWorkers::Bounds& bounds);
-  void take_turn(const JobKey& key);
   void leave_place(const JobKey& key);
   Status start_keep(JobRecord& record, const KeepItems& items);
   void keep_ended(const JobKey& key, const KeepItems& items, const WorkerEnd& end);
@@ -121,13 +119,12 @@ class Staging {
   void count_sources(const JobRecord& record, const WorkerStatus& status);
 
   Deps deps_;
-  StagingQueue queue_{deps_.config, [this](const JobKey& key) { take_turn(key); }};
+  StagingQueue queue_{deps_};
   Keeping keeping_{deps_, deps_.cache, deps_.allocator};
   Sharing sharing_{{deps_, deps_.cache, keeping_}};
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
-  FirstSteps first_steps_{deps_,
-                          [this](const JobKey& key) { deps_.events.done(key, Fact::step_found); }};
+  FirstSteps first_steps_{deps_};
   std::optional<Loop::TimerId> poll_;  // of what workers report
   RepeatedSources repeated_;
   std::map<JobKey, std::map<std::size_t, std::string>> hints_;  // by the index of the item

@@ -48,13 +48,20 @@ void StagingQueue::push(const JobKey& job, std::uint32_t uid) {
 void StagingQueue::go_on() {
   if (is_going_on_) return;  // the loop further up the stack takes what is free by now
   is_going_on_ = true;
-  while (places_.size() < config_.staging.max_jobs) {
+  while (places_.size() < deps_.config.staging.max_jobs) {
     const auto next = waiting_.next(places_by_user(), places_of_one_user());
     if (!next) break;
     waiting_.erase(*next);
-    start_(*next);
+    take_turn(*next);
   }
   is_going_on_ = false;
+}
+
+void StagingQueue::take_turn(const JobKey& job) {
+  const JobRecord* record = deps_.table.find(job);
+  if (record == nullptr || record->state != JobState::queued || record->ended) return;
+  take_place(job, record->begin.uid);
+  deps_.events.done(job, Fact::turn);
 }
 
 std::size_t StagingQueue::ahead_of(const JobKey& job) const {
@@ -69,7 +76,7 @@ UserSlots StagingQueue::places_by_user() const {
 
 // By default one place is left for others.
 std::size_t StagingQueue::places_of_one_user() const {
-  const auto& staging = config_.staging;
+  const auto& staging = deps_.config.staging;
   if (staging.max_jobs_per_user != 0) return staging.max_jobs_per_user;
   return std::max<std::uint64_t>(staging.max_jobs, 2) - 1;
 }

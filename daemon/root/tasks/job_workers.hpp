@@ -28,16 +28,7 @@ namespace nodestage {
 // The orders and limits of a job's workers, from the job's record and the settings. Pure functions,
 // which JobWorkers calls.
 
-// Returns the name of the worker's cgroup.
-std::string cgroup_of(const JobRecord& record, WorkerTask task);
-
 Workers::Limits limits_of(WorkerTask task, const Config& config);
-CgroupLimits resources_of(const JobRecord& record, const Config& config);
-
-// Returns all of the order that follows from the record and the settings; `directory` is the path
-// of the job's. The caller fills in the descriptors.
-WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& config,
-                      const std::string& directory);
 
 // Returns how long a relay worker waits for its plan: longer in a large job, whose first node
 // answers all of its nodes.
