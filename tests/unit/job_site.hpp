@@ -20,6 +20,7 @@
 
 namespace nodestage {
 
+inline constexpr std::uint32_t k_job = 7;  // where a test needs one
 inline const WorkerEnd k_code_0{WorkerEnd::Kind::ended, "ended with code 0"};
 inline const WorkerEnd k_dead{WorkerEnd::Kind::ended, "was killed by signal 9"};
 

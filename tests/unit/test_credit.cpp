@@ -112,12 +112,6 @@ TEST_CASE("a user cannot forge what Slurm says") {
 
 // Which time of a job's staging is added to its limit.
 
-namespace {
-
-constexpr std::uint32_t k_job = 7;
-
-}  // namespace
-
 TEST_CASE("time in which an environment is made, which can run its user's programs, is not added") {
   for (const bool is_environment : {false, true}) {
     CAPTURE(is_environment);

@@ -5,20 +5,11 @@
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/held/hold.hpp"
-#include "job_site.hpp"
-#include "texts.hpp"
+#include "push_site.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-ItemRecord item(ItemState state, const char* source, const char* note, std::uint32_t flags = 0) {
-  ItemRecord record{.state = static_cast<std::uint32_t>(state), .flags = flags};
-  set_field(record.source, source);
-  set_field(record.destination, "/p/out");
-  set_field(record.note, note);
-  return record;
-}
 
 WorkerStatus status_of(WorkerPhase phase, std::vector<ItemRecord> items) {
   return {.phase = phase, .items = std::move(items)};
@@ -84,29 +75,29 @@ TEST_CASE("dates by a wrong clock are mended, and nothing goes earlier for one t
 
 TEST_CASE("what has been delivered, what has not, and whether a further try can help") {
   using enum ItemState;
-  const auto ended =
-      status_of(WorkerPhase::failed,
-                {item(done, "a", ""), item(ItemState::failed, "b", "why"), item(skipped, "c", "")});
+  const auto ended = status_of(
+      WorkerPhase::failed,
+      {output("a", done), output("b", ItemState::failed, 0, "why"), output("c", skipped)});
   CHECK(delivered_items(ended) == 0b001);  // what was skipped was not delivered
   CHECK(can_try_again(ended));
   CHECK(reasons_of(ended, "cause\nadvice") ==
-        std::vector<std::string>{"b -> /p/out: not delivered: why"});
+        std::vector<std::string>{"b -> /scratch/out: not delivered: why"});
 
   const auto final =
-      status_of(WorkerPhase::failed, {item(ItemState::failed, "b", "when=", k_item_final)});
+      status_of(WorkerPhase::failed, {output("b", ItemState::failed, k_item_final, "when=")});
   CHECK_FALSE(can_try_again(final));
-  const auto mixed = status_of(
-      WorkerPhase::failed,
-      {item(ItemState::failed, "b", "when=", k_item_final), item(ItemState::failed, "c", "full")});
+  const auto mixed =
+      status_of(WorkerPhase::failed, {output("b", ItemState::failed, k_item_final, "when="),
+                                      output("c", ItemState::failed, 0, "full")});
   CHECK(can_try_again(mixed));
 }
 
 TEST_CASE("what waits for its user: all causes are theirs, and the worker could tell them") {
   using enum ItemState;
-  const auto users = item(failed, "b", "Permission denied", k_item_users);
-  CHECK(waits_for_user(status_of(WorkerPhase::failed, {item(done, "a", ""), users})));
+  const auto users = output("b", failed, k_item_users, "Permission denied");
+  CHECK(waits_for_user(status_of(WorkerPhase::failed, {output("a", done), users})));
   CHECK_FALSE(
-      waits_for_user(status_of(WorkerPhase::failed, {users, item(failed, "c", "I/O error")})));
+      waits_for_user(status_of(WorkerPhase::failed, {users, output("c", failed, 0, "I/O error")})));
   CHECK_FALSE(waits_for_user(status_of(WorkerPhase::working, {users})));
   CHECK_FALSE(waits_for_user(status_of(WorkerPhase::failed, {})));
   CHECK_FALSE(waits_for_user({}));
@@ -114,8 +105,8 @@ TEST_CASE("what waits for its user: all causes are theirs, and the worker could 
 
 TEST_CASE("a worker that was killed: what it had not ended, and how it ended") {
   using enum ItemState;
-  const auto cut = status_of(WorkerPhase::working, {item(done, "a", ""), item(working, "b", ""),
-                                                    item(waiting, "c", "", k_item_final)});
+  const auto cut = status_of(WorkerPhase::working, {output("a", done), output("b", working),
+                                                    output("c", waiting, k_item_final, "")});
   CHECK(can_try_again(cut));
   CHECK(delivered_items(cut) == 1);
   const auto reasons = reasons_of(cut, "the process took too long\nmore");
@@ -126,7 +117,8 @@ TEST_CASE("a worker that was killed: what it had not ended, and how it ended") {
 }
 
 TEST_CASE("many reasons are bounded") {
-  std::vector<ItemRecord> items(64, item(ItemState::failed, "b", std::string(1900, 'x').c_str()));
+  std::vector<ItemRecord> items(64,
+                                output("b", ItemState::failed, 0, std::string(1900, 'x').c_str()));
   const auto reasons = reasons_of(status_of(WorkerPhase::failed, items), "");
   CHECK(reasons.size() == 17);
   JobRecord record = held_record(12, 0);
@@ -234,21 +226,11 @@ TEST_CASE("new outputs are refused beyond max_jobs, with the names of some") {
 
 namespace {
 
-ItemRecord item(const char* source, ItemState state, const char* note = "") {
-  ItemRecord record{};
-  set_field(record.source, source);
-  set_field(record.destination, std::string("/t/") + source);
-  set_field(record.note, note);
-  record.state = static_cast<std::uint32_t>(state);
-  record.files = 2;
-  return record;
-}
-
 WorkerStatus status() {
   WorkerStatus status;
   status.phase = WorkerPhase::failed;
-  status.items = {item("a", ItemState::done), item("b", ItemState::failed, "disk full"),
-                  item("c", ItemState::skipped, "when=success, and the job failed")};
+  status.items = {output("a", ItemState::done), output("b", ItemState::failed, 0, "disk full"),
+                  output("c", ItemState::skipped, 0, "when=success, and the job failed")};
   return status;
 }
 
@@ -261,7 +243,8 @@ using Lines = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("a line for each output, and on nodes after the first none of what is not there") {
-  const Lines all = {"a -> /t/a: 2 files, 0 B in 0.0 s", "b -> /t/b: not delivered: disk full",
+  const Lines all = {"a -> /scratch/out: 3 files, 30 B in 0.0 s",
+                     "b -> /scratch/out: not delivered: disk full",
                      "c: skipped: when=success, and the job failed"};
   CHECK(result_lines(delivered_job(), status()) == all);
   CHECK(result_lines(delivered_job(0, 2), status()) == all);
@@ -295,28 +278,22 @@ TEST_CASE("results that are lost are reported as lost") {
 
 TEST_CASE("what became of what was held says so") {
   CHECK(released_lines(status(), "") ==
-        Lines{"a -> /t/a: 2 files, 0 B in 0.0 s", std::string(k_kept_delivered)});
+        Lines{"a -> /scratch/out: 3 files, 30 B in 0.0 s", std::string(k_kept_delivered)});
   CHECK(released_lines(status(), "recovered to /home/\x1b") == Lines{"recovered to /home/\\x1b"});
 }
 
 // How large held results are, which can grow while they are held.
 
-namespace {
-
-constexpr std::uint32_t k_measured_job = 7;
-
-}  // namespace
-
 TEST_CASE("held results are measured again at each try, and while none is made") {
   JobSite site;
-  site.jobs->begin(site.request(k_measured_job));
+  site.jobs->begin(site.request(k_job));
   site.workers.finish(WorkerTask::stage, WorkerPhase::done);
-  site.wait(k_measured_job);
-  site.end(k_measured_job);
+  site.wait(k_job);
+  site.end(k_job);
   site.workers.finish(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
   const auto measure = [&site](std::uint64_t bytes) {
     ItemRecord item{.bytes_total = bytes, .files = 3};
-    site.workers.finish(WorkerTask::measure, k_measured_job, WorkerPhase::done, {item});
+    site.workers.finish(WorkerTask::measure, k_job, WorkerPhase::done, {item});
     CHECK(site.jobs->held(0).at(0).bytes == bytes);
     CHECK(site.jobs->held(0).at(0).inodes == 3);
   };

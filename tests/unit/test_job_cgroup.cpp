@@ -19,15 +19,25 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr CgroupVersion k_one = CgroupVersion::one;
-constexpr CgroupVersion k_two = CgroupVersion::two;
+// A host with the given cgroup mounts, as files of a scratch directory.
+struct Host {
+  Scratch scratch;
+  std::string proc = scratch / "proc";
+  std::string mountinfo;
 
-// A host with one hierarchy for memory, as files of a scratch directory.
-struct JobHost {
-  explicit JobHost(const std::string& type) {
-    write_file(proc + "/self/mountinfo", "30 24 0:26 / " + (scratch / "cg") + " rw - " + type +
-                                             " x " + (type == "cgroup" ? "rw,memory" : "rw") +
-                                             "\n");
+  void mount(const std::string& point, const char* type, const char* options,
+             const char* root = "/") {
+    mountinfo += std::string("30 24 0:26 ") + root + " " + (scratch / point) +
+                 " rw,nosuid shared:4 - " + type + " x " + options + "\n";
+    write_file(proc + "/self/mountinfo", mountinfo);
+  }
+  void own(const std::string& text) const { write_file(proc + "/self/cgroup", text); }
+};
+
+// With one hierarchy for memory.
+struct JobHost : Host {
+  explicit JobHost(const char* type) {
+    mount("cg", type, type == std::string("cgroup") ? "rw,memory" : "rw");
   }
   // A process in that cgroup.
   void process(int pid, const std::string& cgroup) const {
@@ -42,9 +52,6 @@ struct JobHost {
     const std::string top = scratch / "cg";
     return directory.starts_with(top) ? directory.substr(top.size()) : directory;
   }
-
-  Scratch scratch;
-  std::string proc = scratch / "proc";
 };
 
 }  // namespace
@@ -180,25 +187,6 @@ TEST_CASE("kills for lack of memory are counted") {
   write_file(scratch.path() / "memory.events", "low 0\noom 5\noom_kill 4\n");
   CHECK(out_of_memory_kills(scratch.path()) == 4);
 }
-
-namespace {
-
-// A host with the given cgroup mounts, as files of a scratch directory.
-struct Host {
-  Scratch scratch;
-  std::string proc = scratch / "proc";
-  std::string mountinfo;
-
-  void mount(const std::string& point, const char* type, const char* options,
-             const char* root = "/") {
-    mountinfo += std::string("30 24 0:26 ") + root + " " + (scratch / point) +
-                 " rw,nosuid shared:4 - " + type + " x " + options + "\n";
-    write_file(proc + "/self/mountinfo", mountinfo);
-  }
-  void own(const std::string& text) const { write_file(proc + "/self/cgroup", text); }
-};
-
-}  // namespace
 
 TEST_CASE(
     "version 2: controllers are handed on, limits are written, the daemon moves into a leaf") {

@@ -114,20 +114,14 @@ TEST_CASE("a job that is here is told of to its user and root, and to nobody els
 
 // What a job's record notes of the site at its prolog, and what follows from it at its end.
 
-namespace {
-
-constexpr std::uint32_t k_asking_job = 7;
-
-}  // namespace
-
 TEST_CASE("where Slurm can switch the node off, the epilog waits until the results are delivered") {
   JobSite site;
-  Begin begin = site.request(k_asking_job);
+  Begin begin = site.request(k_job);
   begin.slurm_ways |= k_powers_down;
   site.accept(begin);
   site.workers.finish(WorkerTask::stage, WorkerPhase::done);
-  site.wait(k_asking_job);
-  REQUIRE(site.end(k_asking_job) != 0);
+  site.wait(k_job);
+  REQUIRE(site.end(k_job) != 0);
   site.answers.clear();
   site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   CHECK(site.answers.empty());
@@ -139,14 +133,14 @@ TEST_CASE("where Slurm can switch the node off, the epilog waits until the resul
 
 TEST_CASE("a directory that is there at the prolog is the work of another program") {
   JobSite site;
-  const Begin begin = site.request(k_asking_job);
+  const Begin begin = site.request(k_job);
   SUBCASE("it is not") {
     site.accept(begin);
     CHECK_FALSE(site.journal.load().records.at(0).directory_was_there);
   }
   SUBCASE("it is, and the next daemon knows") {
-    REQUIRE(site.areas.make_directory("alice." + std::to_string(k_asking_job) + ".0",
-                                      JobSite::user(), JobSite::group()));
+    REQUIRE(site.areas.make_directory("alice." + std::to_string(k_job) + ".0", JobSite::user(),
+                                      JobSite::group()));
     site.accept(begin);
     CHECK(site.journal.load().records.at(0).directory_was_there);
     site.start_daemon();
@@ -188,29 +182,27 @@ TEST_CASE("in a pilot, the jobs of other users are refused") {
 
 namespace {
 
-constexpr std::uint32_t k_held_job = 7;
-
 bool is_accepted(const Message& answer) { return std::holds_alternative<Accepted>(answer); }
 
 }  // namespace
 
 TEST_CASE("a run that could not make way at first does so later, and its results are delivered") {
   JobSite site;
-  site.accept(site.request(k_held_job));
+  site.accept(site.request(k_job));
   site.workers.finish(WorkerTask::stage, WorkerPhase::done);
-  site.wait(k_held_job);
+  site.wait(k_job);
   // Something is in the way of what is moved there.
-  const std::string held = site.scratch / (".nodestage/hold/" + std::to_string(k_held_job) + ".0");
+  const std::string held = site.scratch / (".nodestage/hold/" + std::to_string(k_job) + ".0");
   std::filesystem::create_directories(held + "/full");
-  CHECK_FALSE(is_accepted(site.jobs->begin(site.request(k_held_job, 1))));
-  CHECK(site.state_of(k_held_job) == "ready");
+  CHECK_FALSE(is_accepted(site.jobs->begin(site.request(k_job, 1))));
+  CHECK(site.state_of(k_job) == "ready");
   SUBCASE("for the next run") {
     std::filesystem::remove_all(held);
-    CHECK(is_accepted(site.jobs->begin(site.request(k_held_job, 1))));
+    CHECK(is_accepted(site.jobs->begin(site.request(k_job, 1))));
     CHECK(site.workers.find(WorkerTask::stage_out) != nullptr);
   }
-  SUBCASE("with its epilog") { CHECK(site.end(k_held_job) != 0); }
-  CHECK(site.state_of(k_held_job) == "staging out");
+  SUBCASE("with its epilog") { CHECK(site.end(k_job) != 0); }
+  CHECK(site.state_of(k_job) == "staging out");
 }
 
 TEST_CASE("worker orders: what may wait for a file system has no limit for standing still") {

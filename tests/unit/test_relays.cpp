@@ -68,6 +68,10 @@ struct RelaySite : JobSite {
   }
 };
 
+struct MemberSite : RelaySite {
+  MemberSite() { begin_member(1); }
+};
+
 NodeNote relaying(NodeState state = NodeState::staging) {
   return {.state = state, .waits = k_relays};
 }
@@ -194,8 +198,7 @@ TEST_CASE("a relay worker that cannot be started does not keep its job from bein
 }
 
 TEST_CASE("a node joins once it is welcome and its relay worker listens, and is answered") {
-  RelaySite site;
-  site.begin_member(1);
+  MemberSite site;
   REQUIRE_FALSE(site.peers.sent.empty());
   for (const PeerNote& note : site.peers.sent)
     CHECK((std::get<NodeNote>(note.body).waits & k_relays) != 0);
@@ -261,8 +264,7 @@ TEST_CASE("a first node whose relay is off says so, and nobody waits for it") {
 }
 
 TEST_CASE("a node that is not answered stops asking when its relay worker goes on without") {
-  RelaySite site;
-  site.begin_member(1);
+  MemberSite site;
   site.listen(0);
   site.hear_word(1, "n0", RelayWord::welcome);
   for (int i = 0; i < 100; ++i) site.pass(200ms);
@@ -323,8 +325,7 @@ TEST_CASE("an older daemon, and a node that is done, are not welcomed; strangers
 }
 
 TEST_CASE("the relay worker ends with the staging that fails, and with its job") {
-  RelaySite site;
-  site.begin_member(1);
+  MemberSite site;
   const auto id = site.workers.find(WorkerTask::relay)->id;
   const auto is_killed = [&] {
     const auto& killed = site.workers.killed;
@@ -343,8 +344,7 @@ TEST_CASE("the relay worker ends with the staging that fails, and with its job")
 }
 
 TEST_CASE("the journal notes the relay worker beside the staging worker") {
-  RelaySite site;
-  site.begin_member(1);
+  MemberSite site;
   const JobRecord record = site.journal.load().records.at(0);
   CHECK(record.relayer.pid != 0);
   CHECK(record.relayer.pid != record.worker.pid);

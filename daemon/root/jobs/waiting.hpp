@@ -36,7 +36,6 @@ struct Awaited {
 Awaited choose_awaited(const WorkerStatus& status, const std::vector<std::string>& names,
                        const std::string& directory);
 
-// Whether every item has ended.
 bool all_ended(const WorkerStatus& status);
 
 // For each failed item, "dataset 'NAME': " and why; empty when none has failed. `fault`: why items

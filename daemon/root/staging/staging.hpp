@@ -55,7 +55,6 @@ class Staging {
   void await_leader(const JobRecord& record) { leave_place(record.key()); }
   // Has the keeper stage what the job shares with all who may read it. Sharing reports the rest.
   void keep(JobRecord& record);
-  // Removes what the job has in memory.
   void release_memory(const JobRecord& record);
   // Starts a worker that stages. Reports `ready` or `failed`, or `unstaged` if what it has staged
   // does not count; before that, `staged_more`, and what comes of it.
@@ -76,7 +75,6 @@ class Staging {
   void start_queued() { queue_.go_on(); }
 
   [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
-  // Returns the line that says what a queued job waits for.
   [[nodiscard]] std::string wait_line(const JobKey& key) const;
   // Returns what a queued job waits for, if not for its turn: "job 4711, which ...".
   [[nodiscard]] std::string waits_for(const JobKey& key) const;

@@ -42,7 +42,6 @@ class StagingQueue {
 
   // Adds a job. Reports `turn` when it has a place, unless it is no longer queued.
   void push(const JobKey& job, std::uint32_t uid);
-  // Takes a job out that waits.
   void erase(const JobKey& job) { waiting_.erase(job); }
   // Gives the jobs their turn for which there are places now.
   void go_on();

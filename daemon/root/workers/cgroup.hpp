@@ -38,7 +38,6 @@ class Cgroups {
   // Returns an object without cgroups, of which every call below does nothing.
   static Cgroups none() { return Cgroups(); }
 
-  // Makes the cgroup `name` with its limits.
   Status create(const std::string& name, const CgroupLimits& limits) const;
   // Moves the calling process (a forked child, still root) into `name`. Safe in the child of a
   // single-threaded parent.

@@ -112,7 +112,6 @@ struct WorkerStart {
   std::string job_cgroup;
 };
 
-// Returns how long ago the process started.
 std::chrono::milliseconds age_of(const ProcessMark& mark);
 
 struct WorkerEnd {
