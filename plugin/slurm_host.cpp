@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/request/request.hpp"

@@ -40,15 +40,14 @@ Scontrol::~Scontrol() {
   end_child();
 }
 
-Status Scontrol::run_program(const std::string& program, std::vector<std::string> arguments,
-                             OnEnd on_end) {
+Status Scontrol::run(std::vector<std::string> arguments, OnEnd on_end) {
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
   TRY_ASSIGN(Pipe pipe, make_pipe());
   ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
   const auto body = [&] {
     const int out = pipe.write.get();
     if (!place_descriptors({null.get(), out, out, null.get()}) || !reset_process()) return 126;
-    return become_program(program, std::move(arguments));
+    return become_program(config_.slurm.scontrol, std::move(arguments));
   };
   TRY_ASSIGN(ChildProcess process, ChildProcess::start(Orphan::left, body));
   child_.emplace(Child{std::move(on_end), std::move(process), {}, std::move(pipe.read), {}, {}});

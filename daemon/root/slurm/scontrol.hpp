@@ -1,5 +1,4 @@
-// Scontrol: runs Slurm's own scontrol, or another program of the administrators', in a child, one
-// at a time.
+// Scontrol: runs Slurm's own scontrol in a child, one at a time.
 //
 // The child is uid 0 without any capability: Slurm accepts it as root, and the kernel grants it
 // nothing. Its time (slurm.answer_wait) and output are bounded. The daemon never waits for it.
@@ -12,7 +11,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "common/os/child.hpp"
@@ -37,11 +35,7 @@ class Scontrol {
 
   [[nodiscard]] bool busy() const { return child_.has_value(); }
   // Call it only when not busy, as the object is when it calls on_end, once, from the loop.
-  Status run(std::vector<std::string> arguments, OnEnd on_end) {
-    return run_program(config_.slurm.scontrol, std::move(arguments), std::move(on_end));
-  }
-  // Does the same with the program of that path.
-  Status run_program(const std::string& program, std::vector<std::string> arguments, OnEnd on_end);
+  Status run(std::vector<std::string> arguments, OnEnd on_end);
 
  private:
   struct Child {

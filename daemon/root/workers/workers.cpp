@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
