@@ -9,7 +9,6 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -60,9 +59,8 @@ std::vector<std::string> own_arguments() {
   std::vector<std::string> arguments;
   const auto text = read_file(AT_FDCWD, "/proc/self/cmdline", k_max_bytes);
   if (!text) return arguments;
-  for (std::size_t at = 0; at < text->size(); at += arguments.back().size() + 1) {
+  for (std::size_t at = 0; at < text->size(); at += arguments.back().size() + 1)
     arguments.emplace_back(text->c_str() + at);
-  }
   return arguments;
 }
 
@@ -74,9 +72,8 @@ SallocCommand command_after_options() {
   const auto colon = std::find(arguments.begin(), arguments.end(), ":");
   if (colon != arguments.end()) return SallocCommand::none;
   const auto first = static_cast<std::size_t>(::optind);
-  if (first < arguments.size()) {
+  if (first < arguments.size())
     return is_srun(arguments[first]) ? SallocCommand::step : SallocCommand::local;
-  }
   if (option_is_set("no-shell")) return SallocCommand::none;
   return uses_interactive_step() ? SallocCommand::step : SallocCommand::local;
 }
@@ -121,25 +118,13 @@ std::uint64_t epilog_timeout_of_file() {
   return 0;
 }
 
-}  // namespace
-
-std::optional<std::chrono::seconds> epilog_timeout() {
-  const slurm_conf_t* conf = host_conf();
-  if (conf == nullptr) return std::nullopt;
-  const std::uint64_t seconds =
-      is_read(*conf) ? epilog_timeout_of(*conf) : epilog_timeout_of_file();
-  if (seconds == 0 || seconds >= NO_VAL16) return std::nullopt;
-  return std::chrono::seconds(seconds);
-}
-
+// The job's host list, in the prolog and epilog.
 std::string prolog_host_list() {
-  for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {  // 22.05 has the latter
-    const char* const list = std::getenv(name);
-    if (list != nullptr && *list != '\0') return list;
-  }
-  return "";
+  const std::string list = text_from_environment("SLURM_JOB_NODELIST");
+  return list.empty() ? text_from_environment("SLURM_NODELIST") : list;  // 22.05 has the latter
 }
 
+// In their order; none if the list cannot be parsed.
 std::vector<std::string> names_in_host_list(const std::string& host_list) {
   // hostlist_t is a pointer in one release and the struct in another; both are opaque.
   auto* const create = host_symbol<void*(const char*)>("slurm_hostlist_create");
@@ -157,6 +142,26 @@ std::vector<std::string> names_in_host_list(const std::string& host_list) {
   return names;
 }
 
+// PrologFlags=Alloc in slurm.conf; true if that is not known.
+bool prologs_run_at_allocation() {
+  const slurm_conf_t* conf = host_conf();
+  if (conf == nullptr || (conf->prolog_flags & PROLOG_FLAG_ALLOC) != 0) return true;
+  if (is_read(*conf)) return false;
+  const auto flags = setting_of_file("PrologFlags");
+  return !flags || implies_alloc(*flags);
+}
+
+}  // namespace
+
+std::optional<std::chrono::seconds> epilog_timeout() {
+  const slurm_conf_t* conf = host_conf();
+  if (conf == nullptr) return std::nullopt;
+  const std::uint64_t seconds =
+      is_read(*conf) ? epilog_timeout_of(*conf) : epilog_timeout_of_file();
+  if (seconds == 0 || seconds >= NO_VAL16) return std::nullopt;
+  return std::chrono::seconds(seconds);
+}
+
 std::optional<std::uint64_t> largest_node_disk() {
   const slurm_conf_t* conf = host_conf();
   if (conf == nullptr || conf->tmp_fs == nullptr || std::string_view(conf->tmp_fs) == "/tmp")
@@ -172,14 +177,6 @@ std::optional<std::uint64_t> largest_node_disk() {
   free(nodes);
   if (largest == 0) return std::nullopt;
   return largest << 20;
-}
-
-bool prologs_run_at_allocation() {
-  const slurm_conf_t* conf = host_conf();
-  if (conf == nullptr || (conf->prolog_flags & PROLOG_FLAG_ALLOC) != 0) return true;
-  if (is_read(*conf)) return false;
-  const auto flags = setting_of_file("PrologFlags");
-  return !flags || implies_alloc(*flags);
 }
 
 bool powers_down(const std::string& node) {

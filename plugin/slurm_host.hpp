@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "common/wire/protocol.hpp"
 
@@ -32,16 +31,6 @@ std::string spank_variable(spank_t spank, const char* name);
 
 // Returns EpilogTimeout, or PrologEpilogTimeout where only that exists; nullopt: no limit.
 std::optional<std::chrono::seconds> epilog_timeout();
-
-// Returns the job's host list, in the prolog and epilog; empty if it is not available.
-std::string prolog_host_list();
-
-// Returns the names in a Slurm host list ("n[1-3]"), in its order; none if it cannot be parsed.
-std::vector<std::string> names_in_host_list(const std::string& host_list);
-
-// Returns whether a job's prologs run at its allocation (PrologFlags=Alloc in slurm.conf); true if
-// that is not known.
-bool prologs_run_at_allocation();
 
 // Returns whether Slurm may switch the node off when it is idle: there is a SuspendProgram, and
 // SuspendExcNodes does not name the node. (Nodes "NAMES:COUNT" there are not excluded by name.)

@@ -92,9 +92,8 @@ int init(spank_t spank, int argc, char** argv) {
       register_options(spank);
       return 0;
     case S_CTX_SLURMD:
-      for (const auto& complaint : settings_of(argc, argv).complaints) {
+      for (const auto& complaint : settings_of(argc, argv).complaints)
         slurm_error("nodestage: %s", complaint.c_str());
-      }
       return 0;
     default:
       return 0;

@@ -13,7 +13,6 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -123,9 +122,8 @@ std::optional<StageWaitResult> Conversation::take(const Message& message) {
 
 std::optional<StageWaitResult> Conversation::note_absence(const Error& error) {
   const bool is_silent = error.code == ETIMEDOUT;
-  if (!is_silent && !is_daemon_away(error)) {
+  if (!is_silent && !is_daemon_away(error))
     return fail("nodestaged cannot be asked (" + error.what + "). Tell your administrators.");
-  }
   const Deadline now = Clock::now();
   if (now >= limit()) return fail_at_limit();
   if (is_silent) return fail_away(error, longest_silence());
@@ -161,9 +159,8 @@ std::optional<StageWaitResult> Conversation::listen(DaemonConnection& connection
 StageWaitResult Conversation::run() {
   for (;;) {
     auto connection = begin_wait();
-    if (auto result = connection ? listen(*connection) : note_absence(connection.error())) {
+    if (auto result = connection ? listen(*connection) : note_absence(connection.error()))
       return std::move(*result);
-    }
   }
 }
 

@@ -163,9 +163,8 @@ void explain_to_salloc() {
 // sends; this must contain the job's request. (srun itself drops what it had imported.)
 int forward_request(spank_t spank) {
   const char* request = std::getenv("SLURM_SPANK_NODESTAGE_SPEC");
-  if (request != nullptr && std::string_view(request).size() <= k_max_request_bytes) {
+  if (request != nullptr && std::string_view(request).size() <= k_max_request_bytes)
     spank_job_control_setenv(spank, k_request_name, request, 1);
-  }
   return 0;
 }
 
@@ -270,12 +269,10 @@ int submit_option(StageOption option, std::string_view text) {
   Gathered& options = *gathered();
   std::string seen = std::string(name_of(option)) + "=" + std::string(text);
   auto& texts = options.texts;
-  if (option != StageOption::wait && std::find(texts.begin(), texts.end(), seen) != texts.end()) {
+  if (option != StageOption::wait && std::find(texts.begin(), texts.end(), seen) != texts.end())
     return 0;
-  }
-  if (const Status status = gather(options.request, option, text); !status) {
+  if (const Status status = gather(options.request, option, text); !status)
     return refuse(status.error());
-  }
   texts.push_back(std::move(seen));
   return 0;
 }

@@ -1,7 +1,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <string_view>
@@ -57,8 +56,11 @@ bool only_observes(spank_t spank) {
   return step_of(spank) <= k_slurm_last_step && !spank_variable(spank, k_observer_variable).empty();
 }
 
-Wait wait_message(spank_t spank) {
+// For a step that goes on, or only looks, it is about this node alone.
+Wait wait_message(spank_t spank, std::uint8_t goes_on = 0) {
   Wait wait;
+  wait.goes_on = goes_on;
+  wait.scope = goes_on == 0 ? WaitScope::all : WaitScope::node;
   wait.job = job_of(spank);
   wait.step = step_of(spank);
   const auto array_job = spank_item_or<std::uint32_t>(spank, S_JOB_ARRAY_ID, 0);
@@ -265,9 +267,7 @@ int task_init_privileged(spank_t spank, const PluginSettings& settings) {
   if (!looks && step_options.wait != StageWait::none) return 0;
   const std::uint32_t job = job_of(spank);
   if (read_marker(settings.runtime_dir, job).state != MarkerState::ask_daemon) return 0;
-  Wait wait = wait_message(spank);
-  wait.goes_on = looks ? k_looks : k_runs;
-  wait.scope = WaitScope::node;
+  const Wait wait = wait_message(spank, looks ? k_looks : k_runs);
   const Deadline limit = Clock::now() + k_exit_wait;
   static_cast<void>(!ask_daemon(settings.socket, wait, limit, limit));
   return 0;
@@ -317,10 +317,7 @@ int task_exit(spank_t spank, const PluginSettings& settings) {
   // The daemon may have been away when the task started; all other steps wait for its verdict.
   const bool looks = only_observes(spank);
   if (looks || (step_options.wait == StageWait::none && !std::exchange(has_reported_run, true))) {
-    Wait wait = wait_message(spank);
-    wait.goes_on = looks ? k_looked : k_runs;
-    wait.scope = WaitScope::node;
-    send(wait);
+    send(wait_message(spank, looks ? k_looked : k_runs));
     if (looks) return 0;
   }
   const int status = spank_item_or(spank, S_TASK_EXIT_STATUS, -1);

@@ -73,9 +73,8 @@ Status AddressBook::configure(const std::vector<std::string>& pairs) {
 
 std::optional<Result<Addresses>> AddressBook::known(const std::string& node,
                                                     Clock::time_point now) {
-  if (const auto listed = configured_.find(node); listed != configured_.end()) {
+  if (const auto listed = configured_.find(node); listed != configured_.end())
     return Result<Addresses>(listed->second);
-  }
   const std::lock_guard lock(mutex_);
   const auto kept = kept_.find(node);
   if (kept == kept_.end() || kept->second.until <= now) return {};
@@ -113,9 +112,8 @@ std::string address_text(const Address& address) { return comparable(address).to
 
 std::string address_text(const Addresses& addresses) {
   std::string text;
-  for (const Address& address : addresses) {
+  for (const Address& address : addresses)
     text += (text.empty() ? "" : ", ") + address_text(address);
-  }
   return text;
 }
 

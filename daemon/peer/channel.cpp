@@ -70,9 +70,8 @@ void Channel::say(const PeerMessage& message, OnSent on_sent) {
 // nobody is to hear that a note was taken.
 Offered Channel::send(const std::string& packet) {
   const int fd = socket_.native_handle();
-  if (::send(fd, packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+  if (::send(fd, packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
     return Offered::taken;
-  }
   const bool full = errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ENOMEM;
   return full ? Offered::full : Offered::gone;
 }

@@ -6,17 +6,27 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 #include <asio/thread_pool.hpp>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "common/os/file.hpp"
 #include "common/wire/peer_note.hpp"
 
 namespace nodestage {
+
+// Calls `due` once, unless the timer is set again or cancelled before.
+template <typename Due>
+void set_timer(asio::steady_timer& timer, std::chrono::milliseconds time, Due due) {
+  timer.expires_after(time);
+  timer.async_wait([due = std::move(due)](const std::error_code& ec) {
+    if (!ec) due();
+  });
+}
 
 enum class Offered { taken, full, gone };
 
@@ -70,7 +80,6 @@ class Background {
  public:
   explicit Background(asio::io_context& io) : io_(io), threads_(k_background_threads) {}
   Background(const Background&) = delete;
-  Background& operator=(const Background&) = delete;
   ~Background() {
     threads_.stop();
     threads_.join();

@@ -6,7 +6,6 @@
 #include <asio/ip/v6_only.hpp>
 #include <asio/read.hpp>
 #include <asio/write.hpp>
-#include <chrono>
 #include <string_view>
 
 #include "common/wire/peer_note.hpp"
@@ -22,10 +21,7 @@ Connection::Connection(asio::ip::tcp::socket socket, const Address& source)
 void Connection::start(std::chrono::seconds limit, OnCredential on_credential, OnEnd on_end) {
   on_credential_ = std::move(on_credential);
   on_end_ = std::move(on_end);
-  timer_.expires_after(limit);
-  timer_.async_wait([self = shared_from_this(), limit](const std::error_code& ec) {
-    if (!ec) self->time_out(limit);
-  });
+  set_timer(timer_, limit, [self = shared_from_this(), limit] { self->time_out(limit); });
   read_header();
 }
 
@@ -56,13 +52,11 @@ void Connection::take_header(const std::error_code& ec, std::size_t count) {
   if (ec && count == 0) return end("");
   if (ec) return end("half a frame: closed after " + std::to_string(count) + " bytes");
   const std::string_view header(header_.data(), header_.size());
-  if (header.substr(0, k_peer_frame_magic.size()) != k_peer_frame_magic) {
+  if (header.substr(0, k_peer_frame_magic.size()) != k_peer_frame_magic)
     return end("what it sent is not a note of nodestage-peer");
-  }
   const std::uint32_t length = WireDecoder(header.substr(k_peer_frame_magic.size())).u32();
-  if (length == 0 || length > k_max_credential_bytes) {
+  if (length == 0 || length > k_max_credential_bytes)
     return end("a frame of " + std::to_string(length) + " bytes");
-  }
   read_credential(length);
 }
 
@@ -143,10 +137,7 @@ void DropReports::report(const std::string& address, const std::string& why) {
 }
 
 void DropReports::begin_second() {
-  timer_.expires_after(std::chrono::seconds(1));
-  timer_.async_wait([this](const std::error_code& ec) {
-    if (!ec) end_second();
-  });
+  set_timer(timer_, std::chrono::seconds(1), [this] { end_second(); });
 }
 
 void DropReports::end_second() {
@@ -184,10 +175,7 @@ void Listener::try_open(std::uint16_t port, Clock::time_point until) {
   if (fault != asio::error::address_in_use || Clock::now() >= until) {
     return on_open_(Error{fault.value(), "port " + std::to_string(port) + ": " + fault.message()});
   }
-  timer_.expires_after(k_pause);
-  timer_.async_wait([this, port, until](const std::error_code& ec) {
-    if (!ec) try_open(port, until);
-  });
+  set_timer(timer_, k_pause, [this, port, until] { try_open(port, until); });
 }
 
 std::error_code Listener::bind(const tcp::endpoint& endpoint) {
@@ -214,7 +202,8 @@ void Listener::serve(HasRoom has_room, OnAccept on_accept, OnFull on_full) {
 void Listener::accept_next() {
   acceptor_.async_wait(tcp::acceptor::wait_read, [this](const std::error_code& ec) {
     if (ec) return;
-    has_room_() ? accept_one() : pause(k_pause_for_room);
+    if (has_room_()) return accept_one();
+    set_timer(timer_, k_pause_for_room, [this] { accept_next(); });
   });
 }
 
@@ -227,14 +216,7 @@ void Listener::accept_one() {
                          ec == std::errc::too_many_files_open_in_system;
     if (!no_room) return accept_next();
     on_full_();
-    pause(k_pause);
-  });
-}
-
-void Listener::pause(std::chrono::milliseconds time) {
-  timer_.expires_after(time);
-  timer_.async_wait([this](const std::error_code& ec) {
-    if (!ec) accept_next();
+    set_timer(timer_, k_pause, [this] { accept_next(); });
   });
 }
 
@@ -294,9 +276,8 @@ void Incoming::forget(Number number, const Connection::Self& connection, const s
 void Incoming::judge(Number number, const Connection::Self& connection, std::string credential) {
   silent_.remove(number, connection->source());
   served_.emplace(number, connection);
-  if (checking_ >= limits_.max_connections) {
+  if (checking_ >= limits_.max_connections)
     return refuse(connection, "too many credentials wait to be checked: does munged answer?");
-  }
   ++checking_;
   background_.run([check = check_, credential = std::move(credential),
                    source = connection->source()] { return check(credential, source); },

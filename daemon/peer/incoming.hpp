@@ -161,7 +161,6 @@ class Listener {
   std::error_code bind(const asio::ip::tcp::endpoint& endpoint);
   void accept_next();
   void accept_one();
-  void pause(std::chrono::milliseconds time);
 
   std::chrono::milliseconds patience_;
   asio::ip::tcp::acceptor acceptor_;

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 namespace nodestage {
 namespace {
@@ -33,9 +32,8 @@ int Peer::run() {
 }
 
 void Peer::hear(PeerMessage message) {
-  if (auto* order = std::get_if<PeerDeliver>(&message); order != nullptr && outgoing_) {
+  if (auto* order = std::get_if<PeerDeliver>(&message); order != nullptr && outgoing_)
     return outgoing_->deliver(std::move(*order));
-  }
   if (const auto* settings = std::get_if<PeerSettings>(&message);
       settings != nullptr && !outgoing_) {
     return set_up(*settings);
@@ -85,10 +83,7 @@ Status Peer::take(const PeerSettings& settings) {
 void Peer::opened(const Status& status) {
   if (!status) {
     channel_.say(PeerListening{status.error().what});
-    retry_.expires_after(k_port_retry);
-    retry_.async_wait([this](const std::error_code& ec) {
-      if (!ec) open_port();
-    });
+    set_timer(retry_, k_port_retry, [this] { open_port(); });
     return;
   }
   if (parts_.any_port) parts_.any_port(listener_.port());

@@ -6,7 +6,6 @@
 #include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 
 #include "common/os/file.hpp"

@@ -8,7 +8,6 @@
 // does nothing else (cgroup.hpp).
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -93,24 +92,14 @@ Status mark_every_job(const Config& config, const std::string& runtime_dir) {
   return {};
 }
 
-// For `nodestage doctor` and `plan`: what this daemon found out about its node.
-struct Found {
-  std::string no_cgroups;
-  bool cgroups_in_unit = false;
-  SandboxState sandbox;
-  CredentialState credentials;
-};
-void write_about(const Config& config, const Found& found, const std::string& runtime_dir) {
-  const DaemonAbout about{k_version,
-                          tmpdir_root(config),
-                          config.staging.leave_free_bytes,
-                          epilog_wait_of(config),
-                          found.no_cgroups,
-                          found.cgroups_in_unit,
-                          found.sandbox,
-                          config.worker.sandbox == SandboxNeed::required,
-                          config.stageout.least_interval_s,
-                          found.credentials};
+// For `nodestage doctor` and `plan`: what this daemon found out about its node, with the settings.
+void write_about(const Config& config, DaemonAbout about, const std::string& runtime_dir) {
+  about.version = k_version;
+  about.tmpdir_root = tmpdir_root(config);
+  about.leave_free_bytes = config.staging.leave_free_bytes;
+  about.epilog_wait_s = epilog_wait_of(config);
+  about.sandbox_required = config.worker.sandbox == SandboxNeed::required;
+  about.least_interval_s = config.stageout.least_interval_s;
   const Status written = replace_textfile(runtime_dir + "/about", encode_about(about));
   if (!written) log::error("{}", written.error().what);
 }
@@ -156,9 +145,10 @@ Result<Fd> block_signals() {
 }
 
 // Uses the cgroup that nodestage-workers.service keeps or, without that service, the daemon's own.
-Result<Cgroups> find_cgroups(const Config& config, const std::string& runtime_dir, Found& found) {
+Result<Cgroups> find_cgroups(const Config& config, const std::string& runtime_dir,
+                             DaemonAbout& found) {
   if (config.worker.cgroup == UseCgroups::off) {
-    found.no_cgroups = "off";
+    found.cgroups_missing = "off";
     return Cgroups::none();
   }
   const std::string file = runtime_dir + "/worker-cgroup";
@@ -178,7 +168,7 @@ Result<Cgroups> find_cgroups(const Config& config, const std::string& runtime_di
         "workers run below this service's own cgroup: while one runs, systemd cannot start the "
         "service again (status 219). Start nodestage-workers.service to avoid that");
   }
-  found.no_cgroups = cgroups.missing();
+  found.cgroups_missing = cgroups.missing();
   if (!cgroups.missing().empty()) {
     log::warn("workers run without these limits, since their cgroup controllers are missing: {}",
               cgroups.missing());
@@ -215,7 +205,7 @@ Status serve(const Arguments& arguments, Config& config) {
   TRY_ASSIGN(Journal journal, Journal::open(config.daemon.state_dir));
   DiskThread disk(loop);
   journal.sync_by(disk);
-  Found found;
+  DaemonAbout found;
   TRY_ASSIGN(Cgroups cgroups, find_cgroups(config, runtime_dir, found));
   write_about(config, found, runtime_dir);
   Workers workers(loop, std::move(cgroups));
@@ -237,8 +227,7 @@ Status serve(const Arguments& arguments, Config& config) {
       });
   jobs.recover();
   metrics.settings_changed();
-  SandboxProbe probe(workers, config);
-  probe.start(runtime_dir, [&](const SandboxState& state) {
+  probe_sandbox(workers, config, runtime_dir, [&](const SandboxState& state) {
     found.sandbox = state;
     write_about(config, found, runtime_dir);
   });

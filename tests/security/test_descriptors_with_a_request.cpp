@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -15,8 +14,6 @@
 #include <functional>
 
 #include "../unit/daemon_node.hpp"
-#include "common/wire/daemon_client.hpp"
-#include "daemon/root/front/server.hpp"
 
 using namespace nodestage;
 
@@ -101,33 +98,19 @@ void take_descriptors() {
   }
 }
 
-struct Site {
-  DaemonNode node = {};
-  std::optional<Server> server = {};
-
+struct Site : ServedNode {
   Site() {
-    node.config.daemon.max_connections = 8;
-    node.jobs.recover();
-    server.emplace(*node.loop, node.config, node.jobs, 1024);
-    REQUIRE(server->listen(node.config.daemon.socket));
-    REQUIRE(::chmod(node.scratch.path().c_str(), 0711) == 0);
-    REQUIRE(::chmod((node.scratch / "run").c_str(), 0711) == 0);
-  }
-  void run(std::chrono::milliseconds time) {
-    node.loop->after(time, [this] { node.loop->stop(); });
-    REQUIRE(node.loop->run());
+    config.daemon.max_connections = 8;
+    jobs.recover();
+    listen();
   }
   // How long root waits for an answer.
   Clock::duration wait_of_root() {
     const auto begun = Clock::now();
-    auto root = DaemonConnection::open(root_socket(node.config.daemon.socket));
-    REQUIRE(root);
-    REQUIRE(root->send(HeldQuery{}, begun + std::chrono::minutes(1)));
-    for (;;) {
-      run(std::chrono::milliseconds(1));
-      const auto message = root->receive(Clock::now() + std::chrono::milliseconds(1));
-      if (message || Clock::now() > begun + std::chrono::minutes(1)) return Clock::now() - begun;
-    }
+    auto root = must(DaemonConnection::open(root_socket(config.daemon.socket)));
+    REQUIRE(root.send(HeldQuery{}, in_a_minute));
+    answer(root);
+    return Clock::now() - begun;
   }
 };
 
@@ -137,7 +120,7 @@ struct Way {
 };
 
 Attacker& connect(Site& site, std::vector<Attacker>& all) {
-  return all.emplace_back(site.node.config.daemon.socket);
+  return all.emplace_back(site.config.daemon.socket);
 }
 
 const Way k_ways[] = {
@@ -206,7 +189,7 @@ TEST_CASE("attack: the same, and the daemon ends") {
     Site site;
     take_descriptors();
     Lingering lingering;
-    const Attacker attacker(site.node.config.daemon.socket);
+    const Attacker attacker(site.config.daemon.socket);
     if (is_accepted) site.run(std::chrono::milliseconds(20));
     REQUIRE(attacker.say("x", std::move(lingering.fd)));
     const auto begun = Clock::now();
@@ -225,7 +208,7 @@ TEST_CASE("a kernel that can refuse descriptors does so for the daemon") {
     return;
   }
   Site site;
-  const Attacker attacker(site.node.config.daemon.socket);
+  const Attacker attacker(site.config.daemon.socket);
   CHECK_FALSE(attacker.say("x", std::move(Lingering().fd)));
   site.run(std::chrono::milliseconds(20));
   CHECK_FALSE(attacker.say("x", std::move(Lingering().fd)));

@@ -6,6 +6,7 @@
 
 #include "plugin/marker.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -38,10 +39,7 @@ TEST_CASE("a link in place of a marker is replaced, not followed") {
 }
 
 TEST_CASE("no marker is written into another user's directory") {
-  if (::geteuid() != 0) {
-    MESSAGE("skipped: needs root");
-    return;
-  }
+  if (skipped_without_root()) return;
   const Scratch scratch;
   ::mkdir((scratch / "run").c_str(), 0755);
   REQUIRE(::chown((scratch / "run").c_str(), 65534, 65534) == 0);

@@ -5,14 +5,20 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "common/os/child.hpp"
+#include "common/wire/daemon_client.hpp"
+#include "daemon/root/front/server.hpp"
 #include "daemon/root/jobs/jobs.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
@@ -42,16 +48,12 @@ struct DaemonNode {
   }
 
   JobRecord record(std::uint32_t job, JobState state) const {
-    JobRecord record;
-    record.begin.job = job;
-    record.begin.uid = record.begin.gid = 1000;
-    record.begin.user = "alice";
-    record.begin.node = "n1";
-    record.begin.request = "{}";
-    record.directory = "alice." + std::to_string(job) + ".0";
-    record.state = state;
     std::ofstream(scratch / ("run/jobs/" + std::to_string(job)));
-    return record;
+    return {
+        .begin =
+            {.job = job, .uid = 1000, .gid = 1000, .user = "alice", .node = "n1", .request = "{}"},
+        .state = state,
+        .directory = "alice." + std::to_string(job) + ".0"};
   }
   void keep(const JobRecord& record) const {
     REQUIRE(journal->save_request(record));
@@ -60,6 +62,38 @@ struct DaemonNode {
   std::string state_of(std::uint32_t job) {
     const auto rows = jobs.status(job, 0);
     return rows.size() == 1 ? rows[0].row.state : "";
+  }
+};
+
+// A node whose daemon is asked over its socket.
+struct ServedNode : DaemonNode {
+  std::optional<Server> server{std::in_place, *loop, config, jobs, std::size_t{1024}};
+  Clock::time_point in_a_minute = Clock::now() + std::chrono::minutes(1);
+
+  // For all users.
+  void listen() {
+    REQUIRE(server->listen(config.daemon.socket));
+    for (const std::string& passage : {scratch.path().string(), scratch / "run"})
+      REQUIRE(::chmod(passage.c_str(), 0711) == 0);
+  }
+  void run(std::chrono::milliseconds time) {
+    loop->after(time, [this] { loop->stop(); });
+    REQUIRE(loop->run());
+  }
+  [[nodiscard]] DaemonConnection ask(const Message& message) const {
+    auto client = must(DaemonConnection::open(config.daemon.socket));
+    REQUIRE(client.send(message, in_a_minute));
+    return client;
+  }
+  // Nothing where there is none after so many tries.
+  std::optional<Message> answer(DaemonConnection& client, int tries = 1'000'000) {
+    for (int i = 0; i < tries && Clock::now() < in_a_minute; ++i) {
+      run(std::chrono::milliseconds(1));
+      auto message = client.receive(Clock::now() + std::chrono::milliseconds(1));
+      if (message) return std::move(*message);
+      REQUIRE(message.error().code == ETIMEDOUT);
+    }
+    return {};
   }
 };
 
@@ -75,15 +109,7 @@ struct Sleeper {
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
   }
-  [[nodiscard]] ProcessMark mark() const {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    std::istringstream fields(text.substr(text.rfind(')') + 1));
-    std::string field;
-    for (int number = 3; number <= 22; ++number) fields >> field;
-    return {pid, std::strtoull(field.c_str(), nullptr, 10)};
-  }
+  [[nodiscard]] ProcessMark mark() const { return {pid, start_ticks_of(std::to_string(pid))}; }
 };
 
 }  // namespace nodestage

@@ -59,6 +59,13 @@ class FakeDaemon {
       listener_.reset();
     });
   }
+  // Gives that answer to whatever is asked.
+  static Script answer(const nodestage::Message& message) {
+    return [message](FakePeer& peer) {
+      static_cast<void>(peer.hear());
+      peer.say(message);
+    };
+  }
   FakeDaemon(const FakeDaemon&) = delete;
   FakeDaemon& operator=(const FakeDaemon&) = delete;
   ~FakeDaemon() { thread_.join(); }

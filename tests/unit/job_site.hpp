@@ -16,8 +16,13 @@
 
 #include "daemon/root/jobs/jobs.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 namespace nodestage {
+
+inline constexpr std::uint32_t k_job = 7;  // where a test needs one
+inline const WorkerEnd k_code_0{WorkerEnd::Kind::ended, "ended with code 0"};
+inline const WorkerEnd k_dead{WorkerEnd::Kind::ended, "was killed by signal 9"};
 
 class ScriptedWorkers final : public Workers {
  public:
@@ -69,6 +74,13 @@ class ScriptedWorkers final : public Workers {
       return started.task() == task && (job == k_no_number || job == head_of(started.order).job);
     });
     return found == alive.end() ? nullptr : &*found;
+  }
+  // The order of that kind that a worker of that job, or of any, has; there must be one.
+  template <typename Order>
+  [[nodiscard]] const Order& order(std::uint32_t job = k_no_number) {
+    Started* const started = find(task_of(WorkerOrder(Order{})), job);
+    REQUIRE(started != nullptr);
+    return started->as<Order>();
   }
   // The worker of a job writes its phase and its items; end() is its exit. Both return whether
   // there was a worker.
@@ -220,7 +232,9 @@ struct JobSite {
     begin.node_index = 1;
     return begin;
   }
-  void accept(const Begin& begin) { REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin))); }
+  void accept(const Begin& begin) { as<Accepted>(jobs->begin(begin)); }
+  // What the caller that was told of something last was told.
+  [[nodiscard]] const Progress& progress() const { return as<Progress>(answers.back()); }
   Ticket wait(std::uint32_t job) {
     Wait wait{.job = job, .interval_ms = 1000};
     return jobs->wait(wait, reply);
@@ -231,9 +245,8 @@ struct JobSite {
   }
   // "" when the job is no longer known.
   std::string state_of(std::uint32_t job, std::uint32_t restart = 0) {
-    for (const JobStatus& status : jobs->status(job, 0)) {
+    for (const JobStatus& status : jobs->status(job, 0))
       if (status.row.restart == restart) return status.row.state;
-    }
     return "";
   }
   [[nodiscard]] std::size_t trees(const char* area) const {

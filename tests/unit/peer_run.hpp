@@ -67,13 +67,11 @@ class PeerRun {
                    nodestage::Peer::Parts parts = {open_fake, resolve_loopback, {}},
                    int channel_bytes = 0) {
     int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
       throw std::runtime_error("socketpair");
-    }
     channel_ = nodestage::Fd(ends[0]);
-    if (channel_bytes > 0) {
+    if (channel_bytes > 0)
       ::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &channel_bytes, sizeof channel_bytes);
-    }
     std::promise<std::uint16_t> chosen;
     port_ = chosen.get_future();
     parts.any_port = [chosen = std::make_shared<std::promise<std::uint16_t>>(std::move(chosen))](

@@ -14,8 +14,6 @@
 
 namespace nodestage {
 
-inline constexpr std::uint32_t k_push_job = 7;
-
 inline ItemRecord output(const char* source, ItemState state, std::uint32_t flags = 0,
                          const char* note = "") {
   ItemRecord item{};
@@ -32,23 +30,22 @@ inline ItemRecord output(const char* source, ItemState state, std::uint32_t flag
 struct PushSite : JobSite {
   void run_job(std::vector<std::uint32_t> every_s = {}) {
     workers.every_s = std::move(every_s);
-    REQUIRE(std::holds_alternative<Accepted>(jobs->begin(request(k_push_job))));
-    workers.finish(WorkerTask::stage, k_push_job, WorkerPhase::done, {});
-    wait(k_push_job);
-    REQUIRE(state_of(k_push_job) == "ready");
+    accept(request(k_job));
+    workers.finish(WorkerTask::stage, k_job, WorkerPhase::done, {});
+    wait(k_job);
+    REQUIRE(state_of(k_job) == "ready");
     answers.clear();
   }
   Ticket push(std::vector<std::string> names = {}, std::uint8_t waits = 1) {
-    return jobs->push({k_push_job, 1000, waits, std::move(names)}, reply);
+    return jobs->push({k_job, 1000, waits, std::move(names)}, reply);
   }
   [[nodiscard]] const PushOrder* order() {
     const auto* started = workers.find(WorkerTask::push);
     return started == nullptr ? nullptr : &started->as<PushOrder>();
   }
-  void finish(WorkerPhase phase, const std::vector<ItemRecord>& items,
-              const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
-    REQUIRE(workers.say(WorkerTask::push, k_push_job, phase, items));
-    REQUIRE(workers.end(WorkerTask::push, how));
+  void finish(WorkerPhase phase, const std::vector<ItemRecord>& items) {
+    REQUIRE(workers.say(WorkerTask::push, k_job, phase, items));
+    REQUIRE(workers.end(WorkerTask::push, k_code_0));
   }
   void finish() { finish(WorkerPhase::done, {output("results", ItemState::done)}); }
   template <typename Kind>
@@ -71,6 +68,11 @@ struct PushSite : JobSite {
     workers.end(WorkerTask::notice);
     return text;
   }
+};
+
+// With the job running.
+struct RunningSite : PushSite {
+  explicit RunningSite(std::vector<std::uint32_t> every_s = {}) { run_job(std::move(every_s)); }
 };
 
 }  // namespace nodestage

@@ -9,8 +9,9 @@
 
 class Scratch {
  public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "nodestage-test-XXXXXX").string();
+  Scratch() : Scratch(std::filesystem::temp_directory_path()) {}
+  explicit Scratch(const std::filesystem::path& in) {
+    std::string name = (in / "nodestage-test-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     path_ = name;
   }

@@ -15,13 +15,11 @@
 #include "common/text/human.hpp"
 #include "daemon/root/cache/cache_area.hpp"
 #include "job_site.hpp"
-#include "texts.hpp"
 
 namespace nodestage {
 
 inline const std::string k_a(k_share_key_bytes, 'a');
 inline const std::string k_b(k_share_key_bytes, 'b');
-inline const WorkerEnd k_dead{WorkerEnd::Kind::ended, "was killed by signal 9"};
 
 struct Wish {
   std::string key;   // "": it must not be kept
@@ -30,9 +28,9 @@ struct Wish {
 };
 
 struct SharingSite : JobSite {
-  SharingSite() {
+  explicit SharingSite(std::uint64_t max_jobs = 1) {
     config.cache.keep_free_percent = 0;
-    config.staging.max_jobs = 1;
+    config.staging.max_jobs = max_jobs;
   }
   [[nodiscard]] std::string job_path(std::uint32_t job, const std::string& name = "") const {
     return scratch / ("alice." + std::to_string(job) + ".0" + (name.empty() ? "" : "/" + name));
@@ -61,7 +59,7 @@ struct SharingSite : JobSite {
     Begin begin = request(job);
     begin.uid = uid;
     begin.request = R"({"shared":true})";
-    REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin)));
+    accept(begin);
   }
   static std::vector<ItemRecord> records_of(const std::vector<Wish>& wishes) {
     std::vector<ItemRecord> items;
@@ -80,7 +78,7 @@ struct SharingSite : JobSite {
   // The job's worker has found out what it wants.
   void identify(std::uint32_t job, const std::vector<Wish>& wishes) {
     REQUIRE(workers.say(WorkerTask::identify, job, WorkerPhase::done, records_of(wishes)));
-    REQUIRE(workers.end(WorkerTask::identify, {WorkerEnd::Kind::ended, "ended with code 0"}, job));
+    REQUIRE(workers.end(WorkerTask::identify, k_code_0, job));
   }
   void ask(std::uint32_t job, const std::vector<Wish>& wishes) {
     begin(job);
@@ -126,10 +124,16 @@ struct SharingSite : JobSite {
     }
     return items;
   }
-  void finish(std::uint32_t job, std::uint32_t flag_of_leads = k_item_whole) {
-    const auto items = do_all(job, flag_of_leads);
-    REQUIRE(workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
+  // The worker that stages says so.
+  void say(std::uint32_t job, WorkerPhase phase, const std::vector<ItemRecord>& items) {
+    REQUIRE(workers.say(WorkerTask::stage, job, phase, items));
+  }
+  void finish_with(std::uint32_t job, const std::vector<ItemRecord>& items) {
+    say(job, WorkerPhase::done, items);
     end_stage(job);
+  }
+  void finish(std::uint32_t job, std::uint32_t flag_of_leads = k_item_whole) {
+    finish_with(job, do_all(job, flag_of_leads));
   }
   // A job that shares one item stages it; then it is over, too.
   void stage(std::uint32_t job, const std::string& key = k_a) {
@@ -151,15 +155,14 @@ struct SharingSite : JobSite {
     auto items = do_all(job);
     items[1].state = static_cast<std::uint32_t>(ItemState::working);
     items[1].flags |= k_item_async;
-    REQUIRE(workers.say(WorkerTask::stage, job, WorkerPhase::ready, items));
+    say(job, WorkerPhase::ready, items);
     return items;
   }
   void finish_late(std::uint32_t job, std::vector<ItemRecord> items) {
     items[1].state = static_cast<std::uint32_t>(ItemState::done);
-    REQUIRE(workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
+    say(job, WorkerPhase::done, items);
   }
-  void end_stage(std::uint32_t job,
-                 const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
+  void end_stage(std::uint32_t job, const WorkerEnd& how = k_code_0) {
     REQUIRE(workers.end(WorkerTask::stage, how, job));
     tick();
   }
@@ -173,7 +176,7 @@ struct SharingSite : JobSite {
     if (workers.find(WorkerTask::stage, job) != nullptr) end_stage(job, k_dead);
     if (workers.find(WorkerTask::stage_out, job) == nullptr) return;
     workers.say(WorkerTask::stage_out, job, WorkerPhase::done, {});
-    workers.end(WorkerTask::stage_out, {WorkerEnd::Kind::ended, "ended with code 0"}, job);
+    workers.end(WorkerTask::stage_out, k_code_0, job);
   }
   // The comparison of the one tree that waits for it.
   void compare(const std::string& newest) {
@@ -193,16 +196,15 @@ struct SharingSite : JobSite {
 
 // With cache.scope = "readers": the keeper says the same of the sources as the jobs' own workers.
 struct ReadersSite : SharingSite {
-  ReadersSite() {
+  ReadersSite() : SharingSite(8) {
     config.cache.scope = ShareScope::readers;
     config.cache.keeper = ::geteuid() == 0 ? "daemon" : ::getpwuid(::geteuid())->pw_name;
-    config.staging.max_jobs = 8;
     jobs->settings_changed();
   }
   void ask(std::uint32_t job, const std::vector<Wish>& wishes, std::uint32_t uid = user()) {
     begin(job, uid);
     REQUIRE(workers.say(WorkerTask::look, job, WorkerPhase::done, records_of(wishes)));
-    REQUIRE(workers.end(WorkerTask::look, {WorkerEnd::Kind::ended, "ended with code 0"}, job));
+    REQUIRE(workers.end(WorkerTask::look, k_code_0, job));
     identify(job, wishes);
   }
   // The names of what the keeper stages for the job now, in this order; none if it does not.
@@ -235,10 +237,14 @@ struct ReadersSite : SharingSite {
     const auto phase = done < items.size() ? WorkerPhase::working : WorkerPhase::done;
     REQUIRE(workers.say(WorkerTask::keep, job, phase, items));
   }
-  void end_keep(std::uint32_t job,
-                const WorkerEnd& how = {WorkerEnd::Kind::ended, "ended with code 0"}) {
+  void end_keep(std::uint32_t job, const WorkerEnd& how = k_code_0) {
     REQUIRE(workers.end(WorkerTask::keep, how, job));
     tick();
+  }
+  // It has staged the only one.
+  void keep_one(std::uint32_t job) {
+    keep(job, 1);
+    end_keep(job);
   }
 };
 

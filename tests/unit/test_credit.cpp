@@ -68,22 +68,19 @@ TEST_CASE("a running job's time limit is read from scontrol's line") {
   CHECK(limit.id == "12");
   CHECK(limit.minutes == 10);
   CHECK(limit.partition == "debug");
-  CHECK(read_job_limit(run, job_line("12", "x", "CONFIGURING")).answer == LimitAnswer::later);
-  CHECK(read_job_limit(run, job_line("12", "x", "SUSPENDED")).answer == LimitAnswer::later);
-  CHECK(read_job_limit(run, "").answer == LimitAnswer::later);
-  CHECK(read_job_limit(run, "slurm_load_jobs error: Unable to contact\n").answer ==
-        LimitAnswer::later);
-  for (const char* state : {"COMPLETING", "CANCELLED", "PENDING"})
-    CHECK(read_job_limit(run, job_line("12", "x", state)).answer == LimitAnswer::never);
-  for (const char* text : {"UNLIMITED", "Partition_Limit", ""})
-    CHECK(read_job_limit(run, job_line("12", "x", "RUNNING", text)).answer == LimitAnswer::never);
-  CHECK(read_job_limit(run, job_line("12", "x", "RUNNING", "00:10:00", "a,b")).answer ==
-        LimitAnswer::never);
+  for (const std::string& output :
+       {job_line("12", "x", "CONFIGURING"), job_line("12", "x", "SUSPENDED"), std::string(),
+        std::string("slurm_load_jobs error: Unable to contact\n")})
+    CHECK_MESSAGE(read_job_limit(run, output).answer == LimitAnswer::later, output);
+  for (const std::string& output :
+       {job_line("12", "x", "COMPLETING"), job_line("12", "x", "CANCELLED"),
+        job_line("12", "x", "PENDING"), job_line("12", "x", "RUNNING", "UNLIMITED"),
+        job_line("12", "x", "RUNNING", "Partition_Limit"), job_line("12", "x", "RUNNING", ""),
+        job_line("12", "x", "RUNNING", "00:10:00", "a,b"),
+        std::string("slurm_load_jobs error: Invalid job id specified\n"),
+        job_line("12 HetJobId=12 HetJobOffset=0", "x")})
+    CHECK_MESSAGE(read_job_limit(run, output).answer == LimitAnswer::never, output);
   CHECK(read_job_limit({12, 2}, job_line("12", "x")).answer == LimitAnswer::never);
-  CHECK(read_job_limit(run, "slurm_load_jobs error: Invalid job id specified\n").answer ==
-        LimitAnswer::never);
-  CHECK(read_job_limit(run, job_line("12 HetJobId=12 HetJobOffset=0", "x")).answer ==
-        LimitAnswer::never);
 }
 
 TEST_CASE("a task of an array, by the id that means it alone") {
@@ -114,12 +111,6 @@ TEST_CASE("a user cannot forge what Slurm says") {
 }
 
 // Which time of a job's staging is added to its limit.
-
-namespace {
-
-constexpr std::uint32_t k_job = 7;
-
-}  // namespace
 
 TEST_CASE("time in which an environment is made, which can run its user's programs, is not added") {
   for (const bool is_environment : {false, true}) {

@@ -24,9 +24,7 @@ TEST_CASE("client: a request and its reply") {
                               heard = peer.hear();
                               peer.say(Accepted{});
                             }});
-    const auto reply = ask_daemon(scratch / "s", exited(), soon(), soon());
-    REQUIRE(reply);
-    CHECK(std::holds_alternative<Accepted>(reply.value()));
+    as<Accepted>(must(ask_daemon(scratch / "s", exited(), soon(), soon())));
   }
   CHECK(as<Exited>(heard).job == 7);
 }
@@ -35,13 +33,9 @@ TEST_CASE("client: the largest message arrives whole") {
   const Scratch scratch;
   Failed large;
   large.cause.assign(k_max_message_bytes - 64, 'x');
-  const FakeDaemon daemon(scratch / "s", {[&](FakePeer& peer) {
-                            static_cast<void>(peer.hear());
-                            peer.say(large);
-                          }});
-  const auto reply = ask_daemon(scratch / "s", exited(), soon(), soon());
-  REQUIRE(reply);
-  CHECK(std::get<Failed>(reply.value()).cause == large.cause);
+  const FakeDaemon daemon(scratch / "s", {FakeDaemon::answer(large)});
+  const auto reply = must(ask_daemon(scratch / "s", exited(), soon(), soon()));
+  CHECK(as<Failed>(reply).cause == large.cause);
 }
 
 TEST_CASE("client: no daemon is told apart from other faults") {
@@ -71,11 +65,7 @@ TEST_CASE("client: a daemon that does not answer ends at the deadline") {
 
 TEST_CASE("client: a connection that breaks is tried again") {
   const Scratch scratch;
-  const FakeDaemon daemon(scratch / "s", {[](FakePeer&) {},
-                                          [](FakePeer& peer) {
-                                            static_cast<void>(peer.hear());
-                                            peer.say(Accepted{});
-                                          }});
+  const FakeDaemon daemon(scratch / "s", {[](FakePeer&) {}, FakeDaemon::answer(Accepted{})});
   CHECK(ask_daemon(scratch / "s", exited(), soon(), soon()));
 }
 

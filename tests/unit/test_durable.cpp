@@ -2,17 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
-#include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "common/wire/daemon_client.hpp"
-#include "daemon/root/front/server.hpp"
 #include "daemon_node.hpp"
 #include "disk_calls.hpp"
 #include "sharing_site.hpp"
-#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -27,38 +22,19 @@ void use_disk_thread(Site& site) {
   site.start_daemon();
 }
 
-struct ServedSite {
-  DaemonNode node;
-  DiskThread disk{*node.loop};
-  Server server{*node.loop, node.config, node.jobs, 1024};
-  Clock::time_point in_a_minute = Clock::now() + std::chrono::minutes(1);
+struct ServedSite : ServedNode {
+  DiskThread disk{*loop};
 
   ServedSite() {
-    node.journal->sync_by(disk);
+    journal->sync_by(disk);
     REQUIRE(disk.start());
-    REQUIRE(server.listen(node.config.daemon.socket));
+    listen();
   }
   // A job without a request, which no worker stages.
   [[nodiscard]] Begin begin() const {
-    Begin begin = node.record(7, JobState::queued).begin;
+    Begin begin = record(7, JobState::queued).begin;
     begin.request.clear();
     return begin;
-  }
-  [[nodiscard]] DaemonConnection ask(const Message& message) const {
-    auto client = must(DaemonConnection::open(node.config.daemon.socket));
-    REQUIRE(client.send(message, in_a_minute));
-    return client;
-  }
-  // Nothing where there is none after so many tries.
-  std::optional<Message> answer(DaemonConnection& client, int tries = 1'000'000) {
-    for (int i = 0; i < tries && Clock::now() < in_a_minute; ++i) {
-      node.loop->after(std::chrono::milliseconds(1), [this] { node.loop->stop(); });
-      REQUIRE(node.loop->run());
-      auto message = client.receive(Clock::now() + std::chrono::milliseconds(1));
-      if (message) return std::move(*message);
-      REQUIRE(message.error().code == ETIMEDOUT);
-    }
-    return {};
   }
 };
 
@@ -108,13 +84,12 @@ TEST_CASE("the changes of many jobs that the disk was too slow for are written o
   syncs.hold();
   const auto exit_with = [&site](std::uint32_t job, std::uint32_t step, std::uint32_t status) {
     Exited exited{.job = job, .step = step, .wait_status = status};
-    REQUIRE(std::holds_alternative<Accepted>(site.jobs->exited(exited)));
+    as<Accepted>(site.jobs->exited(exited));
   };
   exit_with(1, 0, 1);
   syncs.await_held();
-  for (std::uint32_t step = 0; step < 4; ++step) {
+  for (std::uint32_t step = 0; step < 4; ++step)
     for (std::uint32_t job = 1; job <= k_few; ++job) exit_with(job, step, 256);
-  }
   syncs.release();
   site.await_disk();
   CHECK(syncs.in_this_thread() == 0);
@@ -177,10 +152,10 @@ TEST_CASE("a prolog is answered when its job is durable; who only asks does not 
   DaemonConnection prolog = site.ask(site.begin());
   CHECK_FALSE(site.answer(prolog, 5));
   DaemonConnection other = site.ask(StatusQuery{});
-  CHECK(std::holds_alternative<StatusRow>(must(site.answer(other))));
+  as<StatusRow>(must(site.answer(other)));
   CHECK_FALSE(site.answer(prolog, 1));
   syncs.release();
-  CHECK(std::holds_alternative<Accepted>(must(site.answer(prolog))));
+  as<Accepted>(must(site.answer(prolog)));
 }
 
 TEST_CASE("a prolog whose job the disk does not take is refused, with the cause") {
@@ -190,6 +165,5 @@ TEST_CASE("a prolog whose job the disk does not take is refused, with the cause"
   syncs.fail_with(EIO);
   DaemonConnection prolog = site.ask(site.begin());
   const auto answer = must(site.answer(prolog));
-  REQUIRE(std::holds_alternative<Refused>(answer));
-  CHECK(std::get<Refused>(answer).what.starts_with("the journal cannot be written: "));
+  CHECK(as<Refused>(answer).what.starts_with("the journal cannot be written: "));
 }

@@ -1,22 +1,15 @@
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/held/hold.hpp"
-#include "job_site.hpp"
-#include "texts.hpp"
+#include "push_site.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-ItemRecord item(ItemState state, const char* source, const char* note, std::uint32_t flags = 0) {
-  ItemRecord record{.state = static_cast<std::uint32_t>(state), .flags = flags};
-  set_field(record.source, source);
-  set_field(record.destination, "/p/out");
-  set_field(record.note, note);
-  return record;
-}
 
 WorkerStatus status_of(WorkerPhase phase, std::vector<ItemRecord> items) {
   return {.phase = phase, .items = std::move(items)};
@@ -33,16 +26,13 @@ JobRecord held_record(std::uint32_t job, std::uint64_t bytes) {
 }  // namespace
 
 TEST_CASE("the pause doubles up to the longest") {
-  CHECK(retry_delay_s(0, 60, 3600) == 60);
-  CHECK(retry_delay_s(1, 60, 3600) == 60);
-  CHECK(retry_delay_s(2, 60, 3600) == 120);
-  CHECK(retry_delay_s(6, 60, 3600) == 1920);
-  CHECK(retry_delay_s(7, 60, 3600) == 3600);
-  CHECK(retry_delay_s(4'000'000'000, 60, 3600) == 3600);
+  const std::map<std::uint32_t, std::uint64_t> delays = {
+      {0, 60}, {1, 60}, {2, 120}, {6, 1920}, {7, 3600}, {4'000'000'000, 3600}};
+  for (const auto& [tries, delay] : delays) CHECK(retry_delay_s(tries, 60, 3600) == delay);
   CHECK(retry_delay_s(1, 60, 10) == 10);
 }
 
-TEST_CASE("when it is warned of and when it goes") {
+TEST_CASE("when it is warned of, for the whole time before it goes, and when it goes") {
   HoldRecord hold{.since = 1'700'000'000};
   const HoldTimes times = hold_times(hold, {});
   CHECK(times.expire == hold.since + 30 * 86'400);
@@ -50,63 +40,64 @@ TEST_CASE("when it is warned of and when it goes") {
   Config::Hold settings;
   settings.days = 2;
   CHECK(hold_times(hold, settings).warn == hold.since);
-}
-
-TEST_CASE("nothing goes before it was warned of for the whole time") {
-  HoldRecord hold;
-  hold.since = 1'000;  // the clock was not set yet
   hold.warned_at = 1'700'000'000;
-  CHECK(hold_times(hold, {}).expire == 1'700'000'000 + 3 * 86'400);
-  hold.since = 1'700'000'000;
   CHECK(hold_times(hold, {}).expire == 1'700'000'000 + 30 * 86'400);
+  hold.since = 1'000;  // the clock was not set yet
+  CHECK(hold_times(hold, {}).expire == 1'700'000'000 + 3 * 86'400);
 }
 
-TEST_CASE("dates in the future are those of a wrong clock") {
-  HoldRecord hold{.since = 2'000'000'000, .retry_at = 2'000'000'000, .warned_at = 2'000'000'000};
-  mend_times(hold, {}, 1'700'000'000);
-  CHECK(hold.since == 1'700'000'000);
-  CHECK(hold.warned_at == 0);
-  CHECK(hold.retry_at == 1'700'003'600);
-  hold.retry_at = 0;
-  mend_times(hold, {}, 1'700'000'001);
-  CHECK(hold.since == 1'700'000'000);
-  CHECK(hold.retry_at == 0);
-}
-
-TEST_CASE("a node boots with a clock that is years behind: nothing goes earlier for it") {
-  HoldRecord hold{.since = 1'700'000'000};
-  mend_times(hold, {}, 3600);  // 1970
-  CHECK(hold.since == 1'700'000'000);
-  hold.since = 3600;  // held by that clock
-  mend_times(hold, {}, 1'700'000'000);
-  CHECK(hold.since == 1'700'000'000);
+TEST_CASE("dates by a wrong clock are mended, and nothing goes earlier for one that is behind") {
+  struct Row {
+    const char* what;
+    HoldRecord hold;
+    std::uint64_t now;
+    HoldRecord mended;
+  };
+  for (const Row& row :
+       {Row{"dates in the future",
+            {.since = 2'000'000'000, .retry_at = 2'000'000'000, .warned_at = 2'000'000'000},
+            1'700'000'000,
+            {.since = 1'700'000'000, .retry_at = 1'700'003'600}},
+        Row{"nothing to mend", {.since = 1'700'000'000}, 1'700'000'001, {.since = 1'700'000'000}},
+        Row{"a node boots with a clock that is years behind",
+            {.since = 1'700'000'000},
+            3600,
+            {.since = 1'700'000'000}},
+        Row{"held by such a clock", {.since = 3600}, 1'700'000'000, {.since = 1'700'000'000}}}) {
+    CAPTURE(row.what);
+    HoldRecord hold = row.hold;
+    mend_times(hold, {}, row.now);
+    CHECK(hold.since == row.mended.since);
+    CHECK(hold.warned_at == row.mended.warned_at);
+    CHECK(hold.retry_at == row.mended.retry_at);
+  }
 }
 
 TEST_CASE("what has been delivered, what has not, and whether a further try can help") {
   using enum ItemState;
-  const auto ended =
-      status_of(WorkerPhase::failed,
-                {item(done, "a", ""), item(ItemState::failed, "b", "why"), item(skipped, "c", "")});
+  const auto ended = status_of(
+      WorkerPhase::failed,
+      {output("a", done), output("b", ItemState::failed, 0, "why"), output("c", skipped)});
   CHECK(delivered_items(ended) == 0b001);  // what was skipped was not delivered
   CHECK(can_try_again(ended));
   CHECK(reasons_of(ended, "cause\nadvice") ==
-        std::vector<std::string>{"b -> /p/out: not delivered: why"});
+        std::vector<std::string>{"b -> /scratch/out: not delivered: why"});
 
   const auto final =
-      status_of(WorkerPhase::failed, {item(ItemState::failed, "b", "when=", k_item_final)});
+      status_of(WorkerPhase::failed, {output("b", ItemState::failed, k_item_final, "when=")});
   CHECK_FALSE(can_try_again(final));
-  const auto mixed = status_of(
-      WorkerPhase::failed,
-      {item(ItemState::failed, "b", "when=", k_item_final), item(ItemState::failed, "c", "full")});
+  const auto mixed =
+      status_of(WorkerPhase::failed, {output("b", ItemState::failed, k_item_final, "when="),
+                                      output("c", ItemState::failed, 0, "full")});
   CHECK(can_try_again(mixed));
 }
 
 TEST_CASE("what waits for its user: all causes are theirs, and the worker could tell them") {
   using enum ItemState;
-  const auto users = item(failed, "b", "Permission denied", k_item_users);
-  CHECK(waits_for_user(status_of(WorkerPhase::failed, {item(done, "a", ""), users})));
+  const auto users = output("b", failed, k_item_users, "Permission denied");
+  CHECK(waits_for_user(status_of(WorkerPhase::failed, {output("a", done), users})));
   CHECK_FALSE(
-      waits_for_user(status_of(WorkerPhase::failed, {users, item(failed, "c", "I/O error")})));
+      waits_for_user(status_of(WorkerPhase::failed, {users, output("c", failed, 0, "I/O error")})));
   CHECK_FALSE(waits_for_user(status_of(WorkerPhase::working, {users})));
   CHECK_FALSE(waits_for_user(status_of(WorkerPhase::failed, {})));
   CHECK_FALSE(waits_for_user({}));
@@ -114,8 +105,8 @@ TEST_CASE("what waits for its user: all causes are theirs, and the worker could 
 
 TEST_CASE("a worker that was killed: what it had not ended, and how it ended") {
   using enum ItemState;
-  const auto cut = status_of(WorkerPhase::working, {item(done, "a", ""), item(working, "b", ""),
-                                                    item(waiting, "c", "", k_item_final)});
+  const auto cut = status_of(WorkerPhase::working, {output("a", done), output("b", working),
+                                                    output("c", waiting, k_item_final, "")});
   CHECK(can_try_again(cut));
   CHECK(delivered_items(cut) == 1);
   const auto reasons = reasons_of(cut, "the process took too long\nmore");
@@ -126,7 +117,8 @@ TEST_CASE("a worker that was killed: what it had not ended, and how it ended") {
 }
 
 TEST_CASE("many reasons are bounded") {
-  std::vector<ItemRecord> items(64, item(ItemState::failed, "b", std::string(1900, 'x').c_str()));
+  std::vector<ItemRecord> items(64,
+                                output("b", ItemState::failed, 0, std::string(1900, 'x').c_str()));
   const auto reasons = reasons_of(status_of(WorkerPhase::failed, items), "");
   CHECK(reasons.size() == 17);
   JobRecord record = held_record(12, 0);
@@ -176,19 +168,30 @@ TEST_CASE("the notice of a removed directory names who has probably removed it")
   check_has(text, {"another\nprogram had made the directory", "nodestage doctor"});
 }
 
-TEST_CASE("new outputs are refused beyond max_bytes, with the jobs' names and what to do") {
-  const HeldTree first{{12, 0}, 3 << 20};
-  const HeldTree second{{13, 0}, 2 << 20};
-  Config::Hold settings;
-  settings.max_bytes = 5 << 20;
-  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
-  settings.max_bytes -= 1;
-  const std::string text = outputs_refusal({first, second}, "n1", settings);
-  check_has(text, {"refused on n1: 5.0 MiB of your earlier results", "job 12, 13",
-                   "nodestage recover JOBID DIR --node=n1"});
-  CHECK(outputs_refusal({first}, "n1", settings).empty());
-  settings.max_bytes = 0;
-  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
+TEST_CASE("new outputs are refused beyond a limit, with the jobs' names and what to do") {
+  const HeldTree first{{12, 0}, 3 << 20, 200'213};
+  const HeldTree second{{13, 0}, 2 << 20, 7};
+  struct Row {
+    std::uint64_t Config::Hold::*limit;
+    std::uint64_t most;
+    const char* refusal;
+  };
+  for (const Row& row :
+       {Row{&Config::Hold::max_bytes, 5 << 20, "refused on n1: 5.0 MiB of your earlier results"},
+        Row{&Config::Hold::max_inodes, 200'220,
+            "200,220 files and directories of your earlier results that could not be delivered "
+            "are kept there, and the limit is 200,219"}}) {
+    CAPTURE(row.refusal);
+    Config::Hold settings;
+    settings.*row.limit = row.most;
+    CHECK(outputs_refusal({first, second}, "n1", settings).empty());
+    settings.*row.limit -= 1;
+    check_has(outputs_refusal({first, second}, "n1", settings),
+              {row.refusal, "(held: job 12, 13)", "nodestage recover JOBID DIR --node=n1"});
+    CHECK(outputs_refusal({first}, "n1", settings).empty());
+    settings.*row.limit = 0;
+    CHECK(outputs_refusal({first, second}, "n1", settings).empty());
+  }
 }
 
 TEST_CASE("sizes that a worker could not have seen do not wrap around") {
@@ -208,20 +211,6 @@ TEST_CASE("what could not be measured counts as too much, where there is a limit
   CHECK(outputs_refusal({first, second}, "n1", settings).empty());
 }
 
-TEST_CASE("new outputs are refused beyond max_inodes, however small the files are") {
-  const HeldTree first{{12, 0}, 1 << 20, 200'213};
-  const HeldTree second{{13, 0}, 1 << 20, 7};
-  Config::Hold settings;
-  settings.max_inodes = 200'220;
-  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
-  settings.max_inodes -= 1;
-  CHECK(has(outputs_refusal({first, second}, "n1", settings),
-            "200,220 files and directories of your earlier results that could not be delivered "
-            "are kept there, and the limit is 200,219 (held: job 12, 13)"));
-  settings.max_inodes = 0;
-  CHECK(outputs_refusal({first, second}, "n1", settings).empty());
-}
-
 TEST_CASE("new outputs are refused beyond max_jobs, with the names of some") {
   std::vector<HeldTree> held;
   for (std::uint32_t job = 1; job < 1000; ++job) held.push_back({{job, 0}});
@@ -237,21 +226,11 @@ TEST_CASE("new outputs are refused beyond max_jobs, with the names of some") {
 
 namespace {
 
-ItemRecord item(const char* source, ItemState state, const char* note = "") {
-  ItemRecord record{};
-  set_field(record.source, source);
-  set_field(record.destination, std::string("/t/") + source);
-  set_field(record.note, note);
-  record.state = static_cast<std::uint32_t>(state);
-  record.files = 2;
-  return record;
-}
-
 WorkerStatus status() {
   WorkerStatus status;
   status.phase = WorkerPhase::failed;
-  status.items = {item("a", ItemState::done), item("b", ItemState::failed, "disk full"),
-                  item("c", ItemState::skipped, "when=success, and the job failed")};
+  status.items = {output("a", ItemState::done), output("b", ItemState::failed, 0, "disk full"),
+                  output("c", ItemState::skipped, 0, "when=success, and the job failed")};
   return status;
 }
 
@@ -264,7 +243,8 @@ using Lines = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("a line for each output, and on nodes after the first none of what is not there") {
-  const Lines all = {"a -> /t/a: 2 files, 0 B in 0.0 s", "b -> /t/b: not delivered: disk full",
+  const Lines all = {"a -> /scratch/out: 3 files, 30 B in 0.0 s",
+                     "b -> /scratch/out: not delivered: disk full",
                      "c: skipped: when=success, and the job failed"};
   CHECK(result_lines(delivered_job(), status()) == all);
   CHECK(result_lines(delivered_job(0, 2), status()) == all);
@@ -298,28 +278,22 @@ TEST_CASE("results that are lost are reported as lost") {
 
 TEST_CASE("what became of what was held says so") {
   CHECK(released_lines(status(), "") ==
-        Lines{"a -> /t/a: 2 files, 0 B in 0.0 s", std::string(k_kept_delivered)});
+        Lines{"a -> /scratch/out: 3 files, 30 B in 0.0 s", std::string(k_kept_delivered)});
   CHECK(released_lines(status(), "recovered to /home/\x1b") == Lines{"recovered to /home/\\x1b"});
 }
 
 // How large held results are, which can grow while they are held.
 
-namespace {
-
-constexpr std::uint32_t k_measured_job = 7;
-
-}  // namespace
-
 TEST_CASE("held results are measured again at each try, and while none is made") {
   JobSite site;
-  site.jobs->begin(site.request(k_measured_job));
+  site.jobs->begin(site.request(k_job));
   site.workers.finish(WorkerTask::stage, WorkerPhase::done);
-  site.wait(k_measured_job);
-  site.end(k_measured_job);
+  site.wait(k_job);
+  site.end(k_job);
   site.workers.finish(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
   const auto measure = [&site](std::uint64_t bytes) {
     ItemRecord item{.bytes_total = bytes, .files = 3};
-    site.workers.finish(WorkerTask::measure, k_measured_job, WorkerPhase::done, {item});
+    site.workers.finish(WorkerTask::measure, k_job, WorkerPhase::done, {item});
     CHECK(site.jobs->held(0).at(0).bytes == bytes);
     CHECK(site.jobs->held(0).at(0).inodes == 3);
   };

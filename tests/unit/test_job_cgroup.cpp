@@ -6,8 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <set>
 
 #include "common/os/file.hpp"
 #include "daemon/root/workers/cgroup.hpp"
@@ -20,23 +19,29 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr CgroupVersion k_one = CgroupVersion::one;
-constexpr CgroupVersion k_two = CgroupVersion::two;
+// A host with the given cgroup mounts, as files of a scratch directory.
+struct Host {
+  Scratch scratch;
+  std::string proc = scratch / "proc";
+  std::string mountinfo;
 
-void put_text(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path) << text;
-}
+  void mount(const std::string& point, const char* type, const char* options,
+             const char* root = "/") {
+    mountinfo += std::string("30 24 0:26 ") + root + " " + (scratch / point) +
+                 " rw,nosuid shared:4 - " + type + " x " + options + "\n";
+    write_file(proc + "/self/mountinfo", mountinfo);
+  }
+  void own(const std::string& text) const { write_file(proc + "/self/cgroup", text); }
+};
 
-// A host with one hierarchy for memory, as files of a scratch directory.
-struct JobHost {
-  explicit JobHost(const std::string& type) {
-    put_text(proc + "/self/mountinfo", "30 24 0:26 / " + (scratch / "cg") + " rw - " + type +
-                                           " x " + (type == "cgroup" ? "rw,memory" : "rw") + "\n");
+// With one hierarchy for memory.
+struct JobHost : Host {
+  explicit JobHost(const char* type) {
+    mount("cg", type, type == std::string("cgroup") ? "rw,memory" : "rw");
   }
   // A process in that cgroup.
   void process(int pid, const std::string& cgroup) const {
-    put_text(scratch / ("cg" + cgroup + "/cgroup.procs"), std::to_string(pid) + "\n");
+    write_file(scratch / ("cg" + cgroup + "/cgroup.procs"), std::to_string(pid) + "\n");
   }
   [[nodiscard]] std::string found_by(std::uint32_t owner) const {
     const JobCgroups cgroups = find_job_cgroups({{5, 1000}}, proc, owner);
@@ -47,9 +52,6 @@ struct JobHost {
     const std::string top = scratch / "cg";
     return directory.starts_with(top) ? directory.substr(top.size()) : directory;
   }
-
-  Scratch scratch;
-  std::string proc = scratch / "proc";
 };
 
 }  // namespace
@@ -129,7 +131,7 @@ TEST_CASE("one look finds those of several jobs, each the step that lasts longes
   host.process(9, "/slurm/uid_1000/job_6/step_batch");
   host.process(10, "/slurm/uid_1001/job_7/step_0");
   // What other processes are on the node costs nothing: neither the list of them nor one is read.
-  put_text(host.proc + "/99/cgroup", "4:memory:/slurm/uid_1000/job_8/step_0\n");
+  write_file(host.proc + "/99/cgroup", "4:memory:/slurm/uid_1000/job_8/step_0\n");
   const Fd reads(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   for (const char* path : {"", "/99"})
     REQUIRE(::inotify_add_watch(reads.get(), (host.proc + path).c_str(), IN_OPEN) >= 0);
@@ -179,42 +181,12 @@ TEST_CASE("a worker learns that the step had ended whose cgroup it was to enter"
 TEST_CASE("kills for lack of memory are counted") {
   const Scratch scratch;
   CHECK(out_of_memory_kills(scratch.path()) == 0);
-  put_text(scratch.path() / "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+  write_file(scratch.path() / "memory.oom_control",
+             "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
   CHECK(out_of_memory_kills(scratch.path()) == 3);
-  put_text(scratch.path() / "memory.events", "low 0\noom 5\noom_kill 4\n");
+  write_file(scratch.path() / "memory.events", "low 0\noom 5\noom_kill 4\n");
   CHECK(out_of_memory_kills(scratch.path()) == 4);
 }
-
-namespace {
-
-void write(const fs::path& path, const std::string& text = "") {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path) << text;
-}
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// A host with the given cgroup mounts, as files of a scratch directory.
-struct Host {
-  Scratch scratch;
-  std::string proc = scratch / "proc";
-  std::string mountinfo;
-
-  void mount(const std::string& point, const char* type, const char* options,
-             const char* root = "/") {
-    mountinfo += std::string("30 24 0:26 ") + root + " " + (scratch / point) +
-                 " rw,nosuid shared:4 - " + type + " x " + options + "\n";
-    write(proc + "/self/mountinfo", mountinfo);
-  }
-  void own(const std::string& text) const { write(proc + "/self/cgroup", text); }
-};
-
-}  // namespace
 
 TEST_CASE(
     "version 2: controllers are handed on, limits are written, the daemon moves into a leaf") {
@@ -222,33 +194,31 @@ TEST_CASE(
   host.mount("cg", "cgroup2", "rw");
   host.own("0::/system.slice/nodestaged.service\n");
   const fs::path own = host.scratch / "cg/system.slice/nodestaged.service";
-  write(own / "cgroup.controllers", "cpuset cpu io memory pids\n");
-  write(own / "cgroup.subtree_control");
-  write(own / "supervisor/cgroup.procs");
-  const auto place = Cgroups::hand_on(host.proc);
-  REQUIRE_MESSAGE(place, (place ? "" : place.error().what));
-  CHECK(read(own / "cgroup.subtree_control") == "+cpu +memory +pids ");
-  write(own / "cgroup.subtree_control", "cpu memory pids\n");  // as the kernel shows it
-  const auto cgroups = Cgroups::discover(*place, host.proc);
-  REQUIRE_MESSAGE(cgroups, (cgroups ? "" : cgroups.error().what));
-  CHECK(cgroups->available());
-  CHECK(cgroups->missing().empty());
-  CHECK(read(own / "supervisor/cgroup.procs") == "0");
+  write_file(own / "cgroup.controllers", "cpuset cpu io memory pids\n");
+  write_file(own / "cgroup.subtree_control", "");
+  write_file(own / "supervisor/cgroup.procs", "");
+  const auto place = must(Cgroups::hand_on(host.proc));
+  CHECK(file_text(own / "cgroup.subtree_control") == "+cpu +memory +pids ");
+  write_file(own / "cgroup.subtree_control", "cpu memory pids\n");  // as the kernel shows it
+  const auto cgroups = must(Cgroups::discover(place, host.proc));
+  CHECK(cgroups.available());
+  CHECK(cgroups.missing().empty());
+  CHECK(file_text(own / "supervisor/cgroup.procs") == "0");
 
   const fs::path worker = own / "nodestage-worker-12.0.stage";
   for (const char* name : {"cpu.max", "memory.max", "pids.max", "cgroup.procs", "cgroup.kill"})
-    write(worker / name);
-  REQUIRE(cgroups->create("12.0.stage", {3, 1000, 50}));
-  CHECK(read(worker / "cpu.max") == "300000 100000");
-  CHECK(read(worker / "memory.max") == "1000");
-  CHECK(read(worker / "pids.max") == "50");
-  REQUIRE(cgroups->enter("12.0.stage"));
-  CHECK(read(worker / "cgroup.procs") == "0");
-  CHECK(cgroups->kill("12.0.stage"));
-  CHECK(read(worker / "cgroup.kill") == "1");
-  CHECK(cgroups->list() == std::vector<std::string>{"12.0.stage"});
-  CHECK_FALSE(cgroups->kill("13.0.stage"));
-  CHECK(cgroups->remove("13.0.stage"));
+    write_file(worker / name, "");
+  REQUIRE(cgroups.create("12.0.stage", {3, 1000, 50}));
+  CHECK(file_text(worker / "cpu.max") == "300000 100000");
+  CHECK(file_text(worker / "memory.max") == "1000");
+  CHECK(file_text(worker / "pids.max") == "50");
+  REQUIRE(cgroups.enter("12.0.stage"));
+  CHECK(file_text(worker / "cgroup.procs") == "0");
+  CHECK(cgroups.kill("12.0.stage"));
+  CHECK(file_text(worker / "cgroup.kill") == "1");
+  CHECK(cgroups.list() == std::set<std::string>{"12.0.stage"});
+  CHECK_FALSE(cgroups.kill("13.0.stage"));
+  CHECK(cgroups.remove("13.0.stage"));
 }
 
 TEST_CASE(
@@ -259,18 +229,19 @@ TEST_CASE(
   host.mount("memory", "cgroup", "rw,memory", "/docker/c1");
   host.mount("systemd", "cgroup", "rw,xattr,name=systemd");
   host.own("5:memory:/docker/c1/s\n4:cpu,cpuacct:/s\n1:name=systemd:/s\n0::/s\n");
-  write(host.scratch / "unified/s/cgroup.controllers", "\n");
+  write_file(host.scratch / "unified/s/cgroup.controllers", "\n");
   for (const char* directory : {"cpu/s", "memory/s", "systemd/s"})
     fs::create_directories(host.scratch / directory);
   const auto place = must(Cgroups::hand_on(host.proc));
   CHECK_FALSE(fs::exists(host.scratch / "unified/s/supervisor"));  // there is nothing to hand on
   const auto cgroups = must(Cgroups::discover(place, host.proc));
   CHECK(cgroups.missing() == "pids");
-  write(host.scratch / "cpu/s/nodestage-worker-1.0.out/cpu.cfs_quota_us");
-  write(host.scratch / "memory/s/nodestage-worker-1.0.out/memory.limit_in_bytes");
+  write_file(host.scratch / "cpu/s/nodestage-worker-1.0.out/cpu.cfs_quota_us", "");
+  write_file(host.scratch / "memory/s/nodestage-worker-1.0.out/memory.limit_in_bytes", "");
   REQUIRE(cgroups.create("1.0.out", {2, 4096, 9}));
-  CHECK(read(host.scratch / "cpu/s/nodestage-worker-1.0.out/cpu.cfs_quota_us") == "200000");
-  CHECK(read(host.scratch / "memory/s/nodestage-worker-1.0.out/memory.limit_in_bytes") == "4096");
+  CHECK(file_text(host.scratch / "cpu/s/nodestage-worker-1.0.out/cpu.cfs_quota_us") == "200000");
+  CHECK(file_text(host.scratch / "memory/s/nodestage-worker-1.0.out/memory.limit_in_bytes") ==
+        "4096");
   // So that it does not end with the daemon's service.
   CHECK(fs::exists(host.scratch / "systemd/s/nodestage-worker-1.0.out"));
 }
@@ -278,7 +249,7 @@ TEST_CASE(
 TEST_CASE("without cgroups nothing is done and nothing fails") {
   Host host;
   host.own("0::/\n");
-  write(host.proc + "/self/mountinfo");
+  write_file(host.proc + "/self/mountinfo", "");
   const auto found = must(Cgroups::discover("0::/\n", host.proc));
   CHECK_FALSE(found.available());
   CHECK(found.missing() == "cpu, memory, pids");
@@ -294,8 +265,8 @@ TEST_CASE("workers live below the cgroup that another process has handed on, not
   host.mount("cg", "cgroup2", "rw");
   host.own("0::/system.slice/nodestaged.service\n");
   const fs::path slice = host.scratch / "cg/system.slice";
-  write(slice / "nodestaged.service/cgroup.controllers", "cpu memory pids\n");
-  write(slice / "nodestage-workers.service/cgroup.subtree_control", "cpu memory pids\n");
+  write_file(slice / "nodestaged.service/cgroup.controllers", "cpu memory pids\n");
+  write_file(slice / "nodestage-workers.service/cgroup.subtree_control", "cpu memory pids\n");
   const auto cgroups =
       must(Cgroups::discover("0::/system.slice/nodestage-workers.service\n", host.proc));
   CHECK(cgroups.missing().empty());

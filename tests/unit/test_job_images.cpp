@@ -29,14 +29,14 @@ struct ImageSite : JobSite {
       fuse.emplace_back(::open("/dev/null", O_RDWR | O_CLOEXEC));
     return std::holds_alternative<Accepted>(jobs->mounted({job, 0, fault}, std::move(fuse)));
   }
+  void begin_mounted(std::uint32_t job) {
+    begin(job);
+    REQUIRE(report(job, 2));
+  }
   [[nodiscard]] std::string path(const std::string& name) const {
     return scratch / (".nodestage-images/" + name);
   }
-  [[nodiscard]] ImageRules told() {
-    const auto* stage = workers.find(WorkerTask::stage);
-    REQUIRE(stage != nullptr);
-    return stage->as<StageOrder>().images;
-  }
+  [[nodiscard]] ImageRules told() { return workers.order<StageOrder>().images; }
 };
 
 }  // namespace
@@ -50,8 +50,7 @@ TEST_CASE(
   CHECK_FALSE(fs::exists(site.path("7.0/2")));
   CHECK(site.workers.find(WorkerTask::stage) == nullptr);
   REQUIRE(site.report(7, 2));
-  REQUIRE(site.workers.find(WorkerTask::serve) != nullptr);
-  const auto& serve = site.workers.find(WorkerTask::serve)->as<ServeOrder>();
+  const auto& serve = site.workers.order<ServeOrder>();
   CHECK(serve.images == 2);
   CHECK(serve.uid == ImageSite::user());
   CHECK(site.told().refusal.empty());
@@ -66,8 +65,7 @@ TEST_CASE(
 
 TEST_CASE("the directories of a job's images go with the job, and what is mounted there later") {
   ImageSite site;
-  site.begin(7);
-  REQUIRE(site.report(7, 2));
+  site.begin_mounted(7);
   site.workers.finish(WorkerTask::stage, WorkerPhase::done);
   // As a mount, it keeps its directory from being removed.
   fs::create_directory(site.path("7.0/1/in-the-way"));
@@ -86,8 +84,7 @@ TEST_CASE("where the site makes the directory after the hook has run, what it ha
   ImageSite site;
   site.config.tmpdir.create = CreateDirectory::never;
   site.start_daemon();
-  site.begin(7);
-  REQUIRE(site.report(7, 2));
+  site.begin_mounted(7);
   CHECK(site.workers.alive.empty());
   const std::string directory = site.scratch / "alice.7.0";
   REQUIRE(fs::create_directory(directory));
@@ -134,36 +131,31 @@ TEST_CASE("a prolog that does not report its mounts is waited for, within its ti
 TEST_CASE("only the first report of a job that lives counts") {
   ImageSite site;
   CHECK_FALSE(site.report(7, 2));
-  site.begin(7);
-  REQUIRE(site.report(7, 2));
+  site.begin_mounted(7);
   CHECK_FALSE(site.report(7, 2));
-  Begin plain = site.request(8);
-  site.accept(plain);
+  site.accept(site.request(8));
   CHECK_FALSE(site.report(8, 1));
   site.begin(9);
   site.end(9);
   CHECK_FALSE(site.report(9, 2));
 }
 
-TEST_CASE("a process that serves images and ends leaves its cause for the job's output") {
+TEST_CASE("a process that serves images leaves the cause of its end, if that is a fault") {
   ImageSite site;
-  site.begin(7);
-  REQUIRE(site.report(7, 2));
+  site.begin_mounted(7);
   site.workers.finish(WorkerTask::stage, WorkerPhase::done);
-  REQUIRE(site.workers.say(WorkerTask::serve, WorkerPhase::failed, "it is damaged"));
-  REQUIRE(site.workers.end(WorkerTask::serve, {WorkerEnd::Kind::ended, "ended with code 1"}));
+  std::string fault;
+  SUBCASE("it has failed") {
+    fault = "it is damaged";
+    REQUIRE(site.workers.say(WorkerTask::serve, WorkerPhase::failed, fault.c_str()));
+    REQUIRE(site.workers.end(WorkerTask::serve, {WorkerEnd::Kind::ended, "ended with code 1"}));
+  }
+  SUBCASE("it has served until they were detached") {
+    site.workers.finish(WorkerTask::serve, WorkerPhase::done);
+  }
   const auto saved = site.journal.load();
   REQUIRE(saved.records.size() == 1);
-  CHECK(saved.records[0].image_fault == "it is damaged");
-}
-
-TEST_CASE("a process that has served images until they were detached has no fault") {
-  ImageSite site;
-  site.begin(7);
-  REQUIRE(site.report(7, 2));
-  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
-  site.workers.finish(WorkerTask::serve, WorkerPhase::done);
-  CHECK(site.journal.load().records.at(0).image_fault.empty());
+  CHECK(saved.records[0].image_fault == fault);
 }
 
 TEST_CASE("a daemon that starts waits for a report that the last one did not get") {
@@ -178,10 +170,8 @@ TEST_CASE("a daemon that starts waits for a report that the last one did not get
 TEST_CASE("a daemon that starts without the process that serves says so to the worker") {
   ImageSite site;
   site.config.staging.max_jobs = 1;
-  site.begin(6);
-  REQUIRE(site.report(6, 2));
-  site.begin(7);
-  REQUIRE(site.report(7, 2));
+  site.begin_mounted(6);
+  site.begin_mounted(7);
   site.start_daemon();
   CHECK(site.told().mounts.empty());
   CHECK(site.told().refusal.find("the process that serves them") != std::string::npos);

@@ -14,7 +14,6 @@ using namespace nodestage;
 
 namespace {
 
-constexpr std::uint32_t k_life_job = 7;
 constexpr std::uint32_t k_other = 3;
 
 // As in job_table.cpp; '-': forgotten.
@@ -37,33 +36,36 @@ void stage(JobSite& site, WorkerPhase phase) {
   site.workers.finish(WorkerTask::stage, phase, "data.tar: cut off");
 }
 
-// Brings the job to the state by what brings it there.
-void bring_to(JobSite& site, char state, bool spans_nodes = false) {
+// The job is brought to the state by what brings it there.
+struct SiteIn : JobSite {
+  explicit SiteIn(char state, bool spans_nodes = false);
+};
+
+SiteIn::SiteIn(char state, bool spans_nodes) {
   const std::string_view after = "rfxaoh";
   const auto is_after = [&](char other) {
     return after.find(state) != after.npos && after.find(state) >= after.find(other);
   };
-  if (state == 'w') site.config.tmpdir.create = CreateDirectory::never;
+  if (state == 'w') config.tmpdir.create = CreateDirectory::never;
   if (state == 'q') {
-    site.config.staging.max_jobs = 1;
-    site.accept(site.request(k_other));
-    site.pass(std::chrono::seconds(2));  // so that the next daemon knows which came first
+    config.staging.max_jobs = 1;
+    accept(request(k_other));
+    pass(std::chrono::seconds(2));  // so that the next daemon knows which came first
   }
-  const Begin begin =
-      spans_nodes || state == 'a' ? site.shared_request(k_life_job) : site.request(k_life_job);
-  site.accept(begin);
+  const Begin begin = spans_nodes || state == 'a' ? shared_request(k_job) : request(k_job);
+  accept(begin);
   if (is_after('r') && state != 'x')
-    stage(site, state == 'f' ? WorkerPhase::failed : WorkerPhase::done);
-  if (state == 'a') site.hear_from_first(k_life_job, {Verdict::ready, "", {}, false, {}});
-  if (is_after('a')) site.wait(k_life_job);
-  if (is_after('x')) site.end(k_life_job);
-  if (state == 'x') CHECK(site.workers.killed.size() == 1);
+    stage(*this, state == 'f' ? WorkerPhase::failed : WorkerPhase::done);
+  if (state == 'a') hear_from_first(k_job, {Verdict::ready, "", {}, false, {}});
+  if (is_after('a')) wait(k_job);
+  if (is_after('x')) end(k_job);
+  if (state == 'x') CHECK(workers.killed.size() == 1);
   if (state == 'h') {
-    site.workers.finish(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
-    site.workers.finish(WorkerTask::measure, WorkerPhase::done);
+    workers.finish(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
+    workers.finish(WorkerTask::measure, WorkerPhase::done);
   }
-  site.pass(std::chrono::milliseconds(0));
-  REQUIRE(letter_of(site.state_of(k_life_job)) == state);
+  pass(std::chrono::milliseconds(0));
+  REQUIRE(letter_of(state_of(k_job)) == state);
 }
 
 struct Event {
@@ -80,21 +82,21 @@ std::function<void(JobSite&)> end_of(WorkerTask task, WorkerPhase phase) {
 
 const std::vector<Event>& events() {
   static const std::vector<Event> k_events = {
-      {'b', [](JobSite& site) { site.jobs->begin(site.request(k_life_job)); }},
+      {'b', [](JobSite& site) { site.jobs->begin(site.request(k_job)); }},
       {'n',
        [](JobSite& site) {
-         site.accept(site.request(k_life_job, 1));
-         const std::string next = site.state_of(k_life_job, 1);
+         site.accept(site.request(k_job, 1));
+         const std::string next = site.state_of(k_job, 1);
          const bool is_there =
              next == "staging" || next == "queued" || next == "waiting for the job directory";
          CHECK(is_there);
        }},
-      {'w', [](JobSite& site) { site.wait(k_life_job); }},
+      {'w', [](JobSite& site) { site.wait(k_job); }},
       {'x',
        [](JobSite& site) {
-         site.jobs->exited({k_life_job, 0, 256});
+         site.jobs->exited(Exited{k_job, 0, 256});
        }},
-      {'e', [](JobSite& site) { site.end(k_life_job); }},
+      {'e', [](JobSite& site) { site.end(k_job); }},
       {'D', end_of(WorkerTask::stage, WorkerPhase::done)},
       {'F', end_of(WorkerTask::stage, WorkerPhase::failed)},
       {'K', [](JobSite& site) { site.workers.end(WorkerTask::stage); }},
@@ -102,11 +104,11 @@ const std::vector<Event>& events() {
       {'U', end_of(WorkerTask::stage_out, WorkerPhase::failed)},
       {'v',
        [](JobSite& site) {
-         site.hear_from_first(k_life_job, {Verdict::failed, "n2", {}, false, {}});
+         site.hear_from_first(k_job, {Verdict::failed, "n2", {}, false, {}});
        }},
       {'k',
        [](JobSite& site) {
-         site.hear_from_first(k_life_job, {Verdict::ready, "", {}, true, 0});
+         site.hear_from_first(k_job, {Verdict::ready, "", {}, true, 0});
        }},
       {'s', [](JobSite& site) { site.jobs->settings_changed(); }},
       {'d', [](JobSite& site) { site.start_daemon(); }},
@@ -148,10 +150,9 @@ TEST_CASE("each event in each state") {
     REQUIRE(std::string_view(after).size() == events().size());
     std::string seen;
     for (const Event& event : events()) {
-      JobSite site;
-      bring_to(site, from[0]);
+      SiteIn site(from[0]);
       event.happen(site);
-      seen += letter_of(site.state_of(k_life_job));
+      seen += letter_of(site.state_of(k_job));
     }
     CAPTURE(from);
     CHECK(seen == after);
@@ -161,11 +162,10 @@ TEST_CASE("each event in each state") {
 TEST_CASE("what the first node says of all nodes is what a step on another one hears") {
   for (const Verdict verdict : {Verdict::ready, Verdict::failed}) {
     CAPTURE(static_cast<int>(verdict));
-    JobSite site;
-    bring_to(site, 'r', true);
-    CHECK(site.wait(k_life_job) != 0);
+    SiteIn site('r', true);
+    CHECK(site.wait(k_job) != 0);
     CHECK(std::holds_alternative<Progress>(site.answers.back()));
-    site.hear_from_first(k_life_job, {verdict, "n2 has no space left", {}, false, {}});
+    site.hear_from_first(k_job, {verdict, "n2 has no space left", {}, false, {}});
     CHECK(std::holds_alternative<Ready>(site.answers.back()) == (verdict == Verdict::ready));
     if (verdict != Verdict::failed) continue;
     CHECK(as<Failed>(site.answers.back()).cause == "n2 has no space left");
@@ -173,18 +173,16 @@ TEST_CASE("what the first node says of all nodes is what a step on another one h
 }
 
 TEST_CASE("a step hears at once that another node has failed, though this one still stages") {
-  JobSite site;
-  bring_to(site, 's', true);
-  CHECK(site.wait(k_life_job) != 0);
-  site.hear_from_first(k_life_job, {Verdict::failed, "n2", {}, false, {}});
+  SiteIn site('s', true);
+  CHECK(site.wait(k_job) != 0);
+  site.hear_from_first(k_job, {Verdict::failed, "n2", {}, false, {}});
   CHECK(std::holds_alternative<Failed>(site.answers.back()));
-  CHECK(site.state_of(k_life_job) == "staging");
+  CHECK(site.state_of(k_job) == "staging");
 }
 
 TEST_CASE("a first node that says nothing is knocked at, and the job fails with its name") {
-  JobSite site;
-  bring_to(site, 'r', true);
-  site.wait(k_life_job);
+  SiteIn site('r', true);
+  site.wait(k_job);
   for (int i = 0; i < 4; ++i) site.pass(std::chrono::seconds(site.config.peer.begin_wait_s));
   REQUIRE(site.peers.probed.size() == 1);
   CHECK(site.peers.probed[0].first == "n0");
@@ -193,70 +191,60 @@ TEST_CASE("a first node that says nothing is knocked at, and the job fails with 
 }
 
 TEST_CASE("the directory of the next run is not taken for results that were taken away") {
-  JobSite site;
-  bring_to(site, 'h');
-  site.accept(site.request(k_life_job, 1));
+  SiteIn site('h');
+  site.accept(site.request(k_job, 1));
   std::filesystem::remove_all(site.scratch / ".nodestage/hold/7.0");
   site.start_daemon();
   CHECK(std::filesystem::exists(site.scratch / "alice.7.0"));
-  CHECK(site.state_of(k_life_job, 1) == "staging");
+  CHECK(site.state_of(k_job, 1) == "staging");
   CHECK(site.trees("hold") == 0);
 }
 
 TEST_CASE("a node that never heard how the job ended delivers after a restart, too") {
-  JobSite site;
-  bring_to(site, 'a');
+  SiteIn site('a');
   site.pass(std::chrono::hours(1));
-  REQUIRE(site.state_of(k_life_job) == "staging out");
+  REQUIRE(site.state_of(k_job) == "staging out");
   site.start_daemon();
-  CHECK(site.state_of(k_life_job) == "ending");
+  CHECK(site.state_of(k_job) == "ending");
   site.pass(std::chrono::hours(1));
-  CHECK(site.state_of(k_life_job) == "staging out");
+  CHECK(site.state_of(k_job) == "staging out");
   site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
-  CHECK(site.state_of(k_life_job) == "");
+  CHECK(site.state_of(k_job) == "");
 }
 
 TEST_CASE("a worker that the daemon lost is not looked for again") {
-  JobSite site;
-  bring_to(site, 'o');
+  SiteIn site('o');
   CHECK(site.journal.load().records.at(0).worker.pid != 0);
   site.workers.say(WorkerTask::stage_out, WorkerPhase::failed, "no space left");
   site.start_daemon();
-  CHECK(site.state_of(k_life_job) == "held");
+  CHECK(site.state_of(k_job) == "held");
   CHECK(site.journal.load().records.at(0).worker.pid == 0);
 }
 
 TEST_CASE("a job that cannot be noted as ready fails, and says so") {
   JobSite site;
-  site.jobs->begin(site.request(k_life_job));
+  site.jobs->begin(site.request(k_job));
   std::filesystem::remove_all(site.scratch / "state/jobs");
-  site.wait(k_life_job);
+  site.wait(k_job);
   stage(site, WorkerPhase::done);
-  CHECK(site.state_of(k_life_job) == "failed");
+  CHECK(site.state_of(k_job) == "failed");
   CHECK(as<Failed>(site.answers.back()).cause.find("its journal") != std::string::npos);
 }
 
-TEST_CASE("a step is answered when the data are there, and once") {
+TEST_CASE("a step is answered when the data are there, and once; one that went away is not") {
   JobSite site;
-  site.jobs->begin(site.request(k_life_job));
-  const Ticket ticket = site.wait(k_life_job);
+  site.jobs->begin(site.request(k_job));
+  const Ticket ticket = site.wait(k_job);
   CHECK(ticket != 0);
-  REQUIRE(site.answers.size() == 1);
-  CHECK(std::holds_alternative<Progress>(site.answers[0]));
-  stage(site, WorkerPhase::done);
+  site.jobs->leave(site.wait(k_job));
   REQUIRE(site.answers.size() == 2);
-  CHECK(std::holds_alternative<Ready>(site.answers[1]));
+  for (const Message& answer : site.answers) as<Progress>(answer);
+  stage(site, WorkerPhase::done);
+  REQUIRE(site.answers.size() == 3);
+  as<Ready>(site.answers[2]);
   site.jobs->leave(ticket);
   site.pass(std::chrono::minutes(1));
-  CHECK(site.answers.size() == 2);
-}
-
-TEST_CASE("a step that went away gets no more answers") {
-  JobSite site;
-  site.jobs->begin(site.request(k_life_job));
-  site.jobs->leave(site.wait(k_life_job));
-  stage(site, WorkerPhase::done);
-  CHECK(site.answers.size() == 1);
+  CHECK(site.answers.size() == 3);
 }
 
 TEST_CASE("a worker that cannot be started fails the job, and gives its place to the next") {
@@ -266,40 +254,38 @@ TEST_CASE("a worker that cannot be started fails the job, and gives its place to
   site.jobs->begin(site.request(k_other));
   CHECK(site.state_of(k_other) == "failed");
   site.workers.is_refusing = false;
-  site.jobs->begin(site.request(k_life_job));
-  CHECK(site.state_of(k_life_job) == "staging");
+  site.jobs->begin(site.request(k_job));
+  CHECK(site.state_of(k_job) == "staging");
 }
 
 TEST_CASE("nothing is left of a job that ran, and the epilog's answer says so") {
-  JobSite site;
-  bring_to(site, 'o');
+  SiteIn site('o');
   site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
   REQUIRE(!site.answers.empty());
   CHECK(as<Ended>(site.answers.back()).outcome == EndOutcome::done);
   CHECK(site.trees("hold") == 0);
   CHECK(site.trees("trash") == 1);
   CHECK(site.journal.load().records.empty());
-  CHECK(site.jobs->reports(k_life_job, 0).size() == 1);
+  CHECK(site.jobs->reports(k_job, 0).size() == 1);
 }
 
 TEST_CASE("a report of a job that has ended: nothing is under way, and what came before is done") {
   const auto item_in = [](ItemState state) {
-    ItemRecord item{.state = static_cast<std::uint32_t>(state)};
-    return item;
+    return ItemRecord{.state = static_cast<std::uint32_t>(state)};
   };
   JobSite site;
-  site.accept(site.request(k_life_job));
-  site.workers.finish(WorkerTask::stage, k_life_job, WorkerPhase::done,
+  site.accept(site.request(k_job));
+  site.workers.finish(WorkerTask::stage, k_job, WorkerPhase::done,
                       {item_in(ItemState::working), item_in(ItemState::waiting)});
-  site.wait(k_life_job);
-  site.end(k_life_job);
-  site.workers.finish(WorkerTask::stage_out, k_life_job, WorkerPhase::failed,
+  site.wait(k_job);
+  site.end(k_job);
+  site.workers.finish(WorkerTask::stage_out, k_job, WorkerPhase::failed,
                       {item_in(ItemState::done), item_in(ItemState::failed)});
   site.workers.finish(WorkerTask::measure, WorkerPhase::done);
   site.pass(std::chrono::seconds(site.config.hold.retry_first_s + 1));
-  site.workers.finish(WorkerTask::stage_out, k_life_job, WorkerPhase::failed,
+  site.workers.finish(WorkerTask::stage_out, k_job, WorkerPhase::failed,
                       {item_in(ItemState::skipped), item_in(ItemState::failed)});
-  const auto report = decode_report(site.jobs->reports(k_life_job, 0).at(0));
+  const auto report = decode_report(site.jobs->reports(k_job, 0).at(0));
   REQUIRE(report);
   REQUIRE(report->state == "held");
   CHECK(report->items.at(0).state == "failed");
@@ -311,17 +297,15 @@ TEST_CASE("a report of a job that has ended: nothing is under way, and what came
 
 TEST_CASE(
     "an epilog that can wait no longer leaves the tree in the hold area, while it is copied") {
-  JobSite site;
-  bring_to(site, 'o');
+  SiteIn site('o');
   site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   CHECK(as<Ended>(site.answers.back()).outcome == EndOutcome::background);
-  CHECK(site.state_of(k_life_job) == "staging out");
+  CHECK(site.state_of(k_job) == "staging out");
   CHECK(site.trees("hold") == 1);
 }
 
 TEST_CASE("held results are tried again, warned of, and removed after the notice") {
-  JobSite site;
-  bring_to(site, 'h');
+  SiteIn site('h');
   CHECK(site.jobs->held(0).size() == 1);
   CHECK(site.jobs->held(JobSite::user() + 1).empty());
   unsigned tries = 0;
@@ -340,45 +324,44 @@ TEST_CASE("held results are tried again, warned of, and removed after the notice
     }
     const auto* notice = site.workers.find(WorkerTask::notice);
     if (notice == nullptr) continue;
-    CHECK(site.state_of(k_life_job) != "");
+    CHECK(site.state_of(k_job) != "");
     last_notice = notice->request;
     is_warned |= site.journal.load().records.at(0).hold.warned_at != 0;
     site.workers.end(WorkerTask::notice);
   }
   CHECK(tries > 3);
   CHECK(is_warned);
-  CHECK(site.state_of(k_life_job) == "");
+  CHECK(site.state_of(k_job) == "");
   CHECK(last_notice.find("removed") != std::string::npos);
   CHECK(site.trees("hold") == 0);
 }
 
 TEST_CASE("results whose move to the hold area was lost with the power are found where they were") {
-  JobSite site;
-  bring_to(site, 'o');
+  SiteIn site('o');
   site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   REQUIRE(site.journal.load().records.at(0).in_hold);
   std::filesystem::rename(site.scratch / ".nodestage/hold/7.0", site.scratch / "alice.7.0");
   site.start_daemon();
-  CHECK(site.state_of(k_life_job) == "staging out");
+  CHECK(site.state_of(k_job) == "staging out");
   CHECK_FALSE(site.journal.load().records.at(0).in_hold);
   site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
-  CHECK(site.state_of(k_life_job) == "");
+  CHECK(site.state_of(k_job) == "");
   CHECK_FALSE(std::filesystem::exists(site.scratch / "alice.7.0"));
 }
 
 TEST_CASE("a node tells the job's first one while it makes an environment") {
   JobSite site;
-  site.jobs->begin(site.shared_request(k_life_job));
+  site.jobs->begin(site.shared_request(k_job));
   ItemRecord item{.state = static_cast<std::uint32_t>(ItemState::working)};
   const auto last_note = [&site] {
     site.pass(std::chrono::minutes(1));
     REQUIRE_FALSE(site.peers.sent.empty());
     return std::get<NodeNote>(site.peers.sent.back().body);
   };
-  REQUIRE(site.workers.say(WorkerTask::stage, k_life_job, WorkerPhase::working, {item}));
+  REQUIRE(site.workers.say(WorkerTask::stage, k_job, WorkerPhase::working, {item}));
   CHECK((last_note().waits & k_is_in_use) == 0);
   item.flags = k_item_venv;
-  REQUIRE(site.workers.say(WorkerTask::stage, k_life_job, WorkerPhase::working, {item}));
+  REQUIRE(site.workers.say(WorkerTask::stage, k_job, WorkerPhase::working, {item}));
   CHECK((last_note().waits & k_is_in_use) != 0);
 }
 
@@ -394,11 +377,7 @@ TEST_CASE("sources by what a step reports are staged when a step has, here or on
     site.accept(begin);
     CHECK(staging(begin.job) == nullptr);
   };
-  Wait wait;
-  wait.job = 7;
-  wait.array_job = 5;
-  wait.array_task = 2;
-  wait.job_name = "train";
+  Wait wait{.job = 7, .array_job = 5, .array_task = 2, .job_name = "train"};
   accept(site.request(7));
   site.start_daemon();
   CHECK(staging(7) == nullptr);

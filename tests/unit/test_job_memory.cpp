@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -13,6 +12,8 @@ using namespace nodestage;
 namespace fs = std::filesystem;
 
 namespace {
+
+const WorkerEnd k_step_gone{WorkerEnd::Kind::step_gone, "the job's step had ended"};
 
 // Until scontrol has exited, which no clock of the loop's decides.
 void await_worker(JobSite& site) {
@@ -24,26 +25,20 @@ void await_worker(JobSite& site) {
   }
 }
 
+// Whose items may be in memory.
+constexpr const char* k_in_memory =
+    R"({"datasets":[{"in":"memory","source":"/d.tar"}],"version":1})";
+
 // No job has a cgroup here, and Slurm does not answer.
 struct MemorySite : JobSite {
   MemorySite() {
-    std::string name = "/dev/shm/nodestage-test-XXXXXX";
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    memory = name;
-    areas.open_memory(memory);
+    areas.open_memory(memory.path());
     config.memory.step_wait_s = 0;
     config.memory.max_share_percent = 60;
   }
-  ~MemorySite() {
-    std::error_code ignored;
-    fs::remove_all(memory, ignored);
-  }
-  MemorySite(const MemorySite&) = delete;
-  MemorySite& operator=(const MemorySite&) = delete;
-
   void begin_only(std::uint32_t job) {
     Begin begin = request(job);
-    begin.request = R"({"datasets":[{"in":"memory","source":"/d.tar"}],"version":1})";
+    begin.request = k_in_memory;
     jobs->begin(begin);
   }
   void start_step(std::uint32_t job, const std::string& cgroup) {
@@ -54,12 +49,17 @@ struct MemorySite : JobSite {
     await_worker(*this);
     REQUIRE(workers.find(WorkerTask::stage) != nullptr);
   }
+  // The cgroup that the worker of that job, which stages, is to join.
+  [[nodiscard]] std::string joined(std::uint32_t job) {
+    REQUIRE(workers.find(WorkerTask::stage, job) != nullptr);
+    return workers.find(WorkerTask::stage, job)->job_cgroup;
+  }
   [[nodiscard]] std::string path(const std::string& name) const {
-    return memory + "/.nodestage-memory/" + name;
+    return memory / (".nodestage-memory/" + name);
   }
   [[nodiscard]] bool is_trash_empty() const { return fs::is_empty(path("trash")); }
 
-  std::string memory;
+  Scratch memory{"/dev/shm"};
 };
 
 }  // namespace
@@ -67,7 +67,7 @@ struct MemorySite : JobSite {
 TEST_CASE("a job's directory in memory is its user's, and goes when the job ends") {
   MemorySite site;
   site.begin(7);
-  const auto& order = site.workers.find(WorkerTask::stage)->as<StageOrder>();
+  const auto& order = site.workers.order<StageOrder>();
   CHECK(order.memory.directory == site.path("7.0"));
   CHECK(order.memory.refusal.empty());
   CHECK(order.memory.share_percent == 60);
@@ -113,8 +113,7 @@ TEST_CASE("without a directory for it, the worker learns why") {
   begin.request = R"({"in":"memory"})";
   site.jobs->begin(begin);
   await_worker(site);
-  REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
-  const auto& order = site.workers.find(WorkerTask::stage)->as<StageOrder>();
+  const auto& order = site.workers.order<StageOrder>();
   CHECK(order.memory.directory.empty());
   CHECK(order.memory.refusal == "its administrators have set no directory for it");
 }
@@ -122,8 +121,7 @@ TEST_CASE("without a directory for it, the worker learns why") {
 TEST_CASE("a job that does not ask for it has none, and does not wait") {
   MemorySite site;
   site.jobs->begin(site.request(7));
-  REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
-  CHECK(site.workers.find(WorkerTask::stage)->as<StageOrder>().memory.directory.empty());
+  CHECK(site.workers.order<StageOrder>().memory.directory.empty());
   CHECK_FALSE(fs::exists(site.path("7.0")));
 }
 
@@ -141,8 +139,7 @@ TEST_CASE("one look at the node's processes is for all jobs that wait for a step
   site.begin_only(10);
   site.start_step(10, "/cg/10");
   site.pass(std::chrono::milliseconds(200));
-  REQUIRE(site.workers.find(WorkerTask::stage, 10) != nullptr);
-  CHECK(site.workers.find(WorkerTask::stage, 10)->job_cgroup == "/cg/10");
+  CHECK(site.joined(10) == "/cg/10");
   site.start_step(8, "/cg/8");
   for (int i = 0; i < 20; ++i) site.pass(std::chrono::milliseconds(100));
   REQUIRE(site.workers.find(WorkerTask::stage, 8) != nullptr);
@@ -160,9 +157,8 @@ TEST_CASE("a step that ends before its job's worker has joined it is not the job
   site.config.memory.step_wait_s = 3600;
   site.start_step(7, "/cg/first");
   site.begin(7);
-  const WorkerEnd gone{WorkerEnd::Kind::step_gone, "the job's step had ended"};
   site.workers.job_cgroups.clear();
-  REQUIRE(site.workers.end(WorkerTask::stage, gone));
+  REQUIRE(site.workers.end(WorkerTask::stage, k_step_gone));
   site.pass(std::chrono::milliseconds(1000));
   CHECK(site.state_of(7) == "queued");
   CHECK(site.workers.find(WorkerTask::stage) == nullptr);
@@ -178,7 +174,7 @@ TEST_CASE("a step that ends before its job's worker has joined it is not the job
     site.start_step(7, "/cg/other");
     for (int i = 0; i < 3; ++i) {
       site.pass(std::chrono::milliseconds(4000));
-      REQUIRE(site.workers.end(WorkerTask::stage, gone));
+      REQUIRE(site.workers.end(WorkerTask::stage, k_step_gone));
     }
     CHECK(site.state_of(7) == "failed");
   }
@@ -198,7 +194,7 @@ TEST_CASE("a step that ends while its job is in the queue is not the one whose m
   site.begin_only(7);
   queue_after_step("/cg/first");
   site.workers.say(WorkerTask::stage, WorkerPhase::done);
-  site.workers.end(WorkerTask::stage, {WorkerEnd::Kind::ended, "ended with code 0"}, 6);
+  site.workers.end(WorkerTask::stage, k_code_0, 6);
   site.pass(std::chrono::milliseconds(1000));
   CHECK(site.workers.find(WorkerTask::stage, 7) == nullptr);
   CHECK(site.state_of(7) == "queued");
@@ -208,17 +204,16 @@ TEST_CASE("a step that ends while its job is in the queue is not the one whose m
   SUBCASE("the next one is joined") {
     site.start_step(7, "/cg/second");
     site.pass(std::chrono::milliseconds(4000));
-    site.workers.end(WorkerTask::stage, {WorkerEnd::Kind::ended, "ended with code 0"}, 8);
-    REQUIRE(site.workers.find(WorkerTask::stage, 7) != nullptr);
-    CHECK(site.workers.find(WorkerTask::stage, 7)->job_cgroup == "/cg/second");
+    site.workers.end(WorkerTask::stage, k_code_0, 8);
+    CHECK(site.joined(7) == "/cg/second");
   }
   SUBCASE("not for ever: then, what Slurm says counts") {
     for (std::uint32_t job = 8; job < 11; ++job) {
       queue_after_step("/cg/other");
-      site.workers.end(WorkerTask::stage, {WorkerEnd::Kind::ended, "ended with code 0"}, job);
+      site.workers.end(WorkerTask::stage, k_code_0, job);
       site.jobs->begin(site.request(job + 1));
     }
-    site.workers.end(WorkerTask::stage, {WorkerEnd::Kind::ended, "ended with code 0"}, 11);
+    site.workers.end(WorkerTask::stage, k_code_0, 11);
     await_worker(site);
     REQUIRE(site.workers.find(WorkerTask::stage, 7) != nullptr);
     CHECK(site.workers.find(WorkerTask::stage, 7)->job_cgroup.empty());
@@ -229,14 +224,12 @@ TEST_CASE("a start that is repeated for another step has a relay of its own") {
   MemorySite site;
   site.config.memory.step_wait_s = 3600;
   Begin begin = site.shared_request(7);
-  begin.request = R"({"datasets":[{"in":"memory","source":"/d.tar"}],"version":1})";
+  begin.request = k_in_memory;
   site.jobs->begin(begin);
   site.start_step(7, "/cg/first");
   await_worker(site);
   REQUIRE(site.workers.find(WorkerTask::relay) != nullptr);
   const auto relay = site.workers.find(WorkerTask::relay)->id;
-  const WorkerEnd gone{WorkerEnd::Kind::step_gone, "the job's step had ended"};
-  REQUIRE(site.workers.end(WorkerTask::stage, gone));
-  REQUIRE(site.workers.killed.size() == 1);
-  CHECK(site.workers.killed.front() == relay);
+  REQUIRE(site.workers.end(WorkerTask::stage, k_step_gone));
+  CHECK(site.workers.killed == std::vector{relay});
 }

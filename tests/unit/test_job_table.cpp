@@ -31,9 +31,8 @@ constexpr JobState k_states[] = {JobState::waiting_for_directory,
 
 std::vector<JobState> followers(JobState from) {
   std::vector<JobState> found;
-  for (const JobState to : k_states) {
+  for (const JobState to : k_states)
     if (may_follow(from, to)) found.push_back(to);
-  }
   return found;
 }
 
@@ -47,13 +46,8 @@ struct TableSite {
   TableSite() { spdlog::set_level(spdlog::level::off); }
 
   static JobRecord record(std::uint32_t job, std::uint32_t restart = 0) {
-    JobRecord record;
-    record.begin.job = job;
-    record.begin.restart = restart;
-    record.begin.uid = record.begin.gid = 1000;
-    record.begin.request = "{}";
-    record.begun_at = 1'700'000'000 + job;
-    return record;
+    return {.begin = {.job = job, .restart = restart, .uid = 1000, .gid = 1000, .request = "{}"},
+            .begun_at = 1'700'000'000 + job};
   }
   // Nothing can be written any more, not even by root.
   void lose_disk() const { std::filesystem::remove_all(scratch / "state/jobs"); }

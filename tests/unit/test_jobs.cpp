@@ -114,44 +114,33 @@ TEST_CASE("a job that is here is told of to its user and root, and to nobody els
 
 // What a job's record notes of the site at its prolog, and what follows from it at its end.
 
-namespace {
-
-constexpr std::uint32_t k_asking_job = 7;
-
-// A job that ran, whose results are being delivered while its epilog waits.
-void bring_to_its_end(JobSite& site, const Begin& begin) {
-  site.accept(begin);
-  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
-  site.wait(k_asking_job);
-  REQUIRE(site.end(k_asking_job) != 0);
-  site.answers.clear();
-}
-
-}  // namespace
-
 TEST_CASE("where Slurm can switch the node off, the epilog waits until the results are delivered") {
   JobSite site;
-  Begin begin = site.request(k_asking_job);
+  Begin begin = site.request(k_job);
   begin.slurm_ways |= k_powers_down;
-  bring_to_its_end(site, begin);
+  site.accept(begin);
+  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
+  site.wait(k_job);
+  REQUIRE(site.end(k_job) != 0);
+  site.answers.clear();
   site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   CHECK(site.answers.empty());
   CHECK(site.trees("hold") == 0);
   site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
   REQUIRE(site.answers.size() == 1);
-  CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::done);
+  CHECK(as<Ended>(site.answers.back()).outcome == EndOutcome::done);
 }
 
 TEST_CASE("a directory that is there at the prolog is the work of another program") {
   JobSite site;
-  const Begin begin = site.request(k_asking_job);
+  const Begin begin = site.request(k_job);
   SUBCASE("it is not") {
     site.accept(begin);
     CHECK_FALSE(site.journal.load().records.at(0).directory_was_there);
   }
   SUBCASE("it is, and the next daemon knows") {
-    REQUIRE(site.areas.make_directory("alice." + std::to_string(k_asking_job) + ".0",
-                                      JobSite::user(), JobSite::group()));
+    REQUIRE(site.areas.make_directory("alice." + std::to_string(k_job) + ".0", JobSite::user(),
+                                      JobSite::group()));
     site.accept(begin);
     CHECK(site.journal.load().records.at(0).directory_was_there);
     site.start_daemon();
@@ -161,15 +150,11 @@ TEST_CASE("a directory that is there at the prolog is the work of another progra
 
 TEST_CASE("in a pilot, the jobs of other users are refused") {
   JobSite site;
-  const auto is_accepted = [&](std::uint32_t job) {
-    return std::holds_alternative<Accepted>(site.jobs->begin(site.request(job)));
-  };
   SUBCASE("who are not named") {
     site.config.staging.users = {"bob"};
     const auto answer = site.jobs->begin(site.request(1));
-    REQUIRE(std::holds_alternative<Refused>(answer));
-    CHECK(std::get<Refused>(answer).reason == RefusalReason::not_permitted);
-    CHECK(std::get<Refused>(answer).what.starts_with("nodestage is not open to alice on n1 yet\n"));
+    CHECK(as<Refused>(answer).reason == RefusalReason::not_permitted);
+    CHECK(as<Refused>(answer).what.starts_with("nodestage is not open to alice on n1 yet\n"));
     CHECK(site.state_of(1).empty());
   }
   SUBCASE("but not jobs that only have a directory") {
@@ -181,13 +166,13 @@ TEST_CASE("in a pilot, the jobs of other users are refused") {
   SUBCASE("nor those who are") {
     site.config.staging.users = {"bob", "alice"};
     site.config.staging.groups = {5};
-    CHECK(is_accepted(1));
-    CHECK(site.workers.find(WorkerTask::stage)->as<StageOrder>().only_groups.empty());
+    site.accept(site.request(1));
+    CHECK(site.workers.order<StageOrder>().only_groups.empty());
   }
   SUBCASE("and the worker decides by groups") {
     site.config.staging.groups = {5, 6};
-    CHECK(is_accepted(1));
-    const auto& order = site.workers.find(WorkerTask::stage)->as<StageOrder>();
+    site.accept(site.request(1));
+    const auto& order = site.workers.order<StageOrder>();
     CHECK(order.only_groups == std::vector<std::uint64_t>{5, 6});
     CHECK(order.refuse_user.starts_with("nodestage is not open to alice on n1 yet\n"));
   }
@@ -197,38 +182,27 @@ TEST_CASE("in a pilot, the jobs of other users are refused") {
 
 namespace {
 
-constexpr std::uint32_t k_held_job = 7;
-
 bool is_accepted(const Message& answer) { return std::holds_alternative<Accepted>(answer); }
 
 }  // namespace
 
 TEST_CASE("a run that could not make way at first does so later, and its results are delivered") {
   JobSite site;
-  REQUIRE(is_accepted(site.jobs->begin(site.request(k_held_job))));
+  site.accept(site.request(k_job));
   site.workers.finish(WorkerTask::stage, WorkerPhase::done);
-  site.wait(k_held_job);
+  site.wait(k_job);
   // Something is in the way of what is moved there.
-  const std::string held = site.scratch / (".nodestage/hold/" + std::to_string(k_held_job) + ".0");
+  const std::string held = site.scratch / (".nodestage/hold/" + std::to_string(k_job) + ".0");
   std::filesystem::create_directories(held + "/full");
-  CHECK_FALSE(is_accepted(site.jobs->begin(site.request(k_held_job, 1))));
-  CHECK(site.state_of(k_held_job) == "ready");
-  std::filesystem::remove_all(held);
-  CHECK(is_accepted(site.jobs->begin(site.request(k_held_job, 1))));
-  CHECK(site.state_of(k_held_job) == "staging out");
-  CHECK(site.workers.find(WorkerTask::stage_out) != nullptr);
-}
-
-TEST_CASE("the epilog of a run that could not make way ends that run") {
-  JobSite site;
-  REQUIRE(is_accepted(site.jobs->begin(site.request(k_held_job))));
-  site.workers.finish(WorkerTask::stage, WorkerPhase::done);
-  site.wait(k_held_job);
-  std::filesystem::create_directories(
-      site.scratch / (".nodestage/hold/" + std::to_string(k_held_job) + ".0/full"));
-  CHECK_FALSE(is_accepted(site.jobs->begin(site.request(k_held_job, 1))));
-  CHECK(site.end(k_held_job) != 0);
-  CHECK(site.state_of(k_held_job) == "staging out");
+  CHECK_FALSE(is_accepted(site.jobs->begin(site.request(k_job, 1))));
+  CHECK(site.state_of(k_job) == "ready");
+  SUBCASE("for the next run") {
+    std::filesystem::remove_all(held);
+    CHECK(is_accepted(site.jobs->begin(site.request(k_job, 1))));
+    CHECK(site.workers.find(WorkerTask::stage_out) != nullptr);
+  }
+  SUBCASE("with its epilog") { CHECK(site.end(k_job) != 0); }
+  CHECK(site.state_of(k_job) == "staging out");
 }
 
 TEST_CASE("worker orders: what may wait for a file system has no limit for standing still") {

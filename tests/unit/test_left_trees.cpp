@@ -235,9 +235,8 @@ TEST_CASE("what somebody else has removed from the trash is gone") {
 
 TEST_CASE("owners take turns, however many trees one of them has") {
   TrashSite site;
-  for (const char* which : {"a", "b", "c"}) {
+  for (const char* which : {"a", "b", "c"})
     for (std::uint32_t uid = 1; uid <= 9; ++uid) site.throw_away(which + std::to_string(uid), uid);
-  }
   site.trash.sweep();
   CHECK(site.owners_at_work() == std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8});
   site.end_first();
@@ -286,8 +285,7 @@ TEST_CASE("what is removed for its space is not removed at the lowest priority")
     site.throw_away("old", JobSite::user());
     if (is_needed) site.trash.hurry(JobSite::user());
     site.trash.sweep();
-    REQUIRE(site.workers.find(WorkerTask::remove) != nullptr);
-    CHECK(site.workers.find(WorkerTask::remove)->as<RemoveOrder>().is_urgent == is_needed);
+    CHECK(site.workers.order<RemoveOrder>().is_urgent == is_needed);
   }
 }
 

@@ -21,6 +21,7 @@
 #include "common/os/mounts.hpp"
 #include "plugin/left_writers.hpp"
 #include "scratch.hpp"
+#include "texts.hpp"
 
 using namespace nodestage;
 
@@ -31,12 +32,13 @@ constexpr uid_t k_user = 65534;
 using Pids = std::vector<std::string>;
 
 std::optional<Pids> no_worker() { return Pids(); }
+bool no_preparation() { return true; }
 
 // A process of that user that has opened the file, or is in the directory, after what `prepare` did
 // as root. Then it runs the program, if that is one.
-pid_t start(
-    const std::string& path, uid_t uid, const std::function<bool()>& prepare = [] { return true; },
-    const std::string& program = "") {
+pid_t start(const std::string& path, uid_t uid,
+            const std::function<bool()>& prepare = no_preparation,
+            const std::string& program = "") {
   int ready[2];
   REQUIRE(::pipe2(ready, O_CLOEXEC) == 0);
   const pid_t child = ::fork();
@@ -64,10 +66,7 @@ pid_t start(
 }  // namespace
 
 TEST_CASE("attack: who has something open in what is kept is killed, and nobody else") {
-  if (::geteuid() != 0) {
-    MESSAGE("skipped: needs root to kill processes of a user");
-    return;
-  }
+  if (skipped_without_root()) return;
   const Scratch scratch;
   const std::string hold = scratch / "hold";
   std::filesystem::create_directories(hold + "/12.0/sub");
@@ -97,11 +96,19 @@ namespace {
 struct Hold {
   Scratch scratch = {};
   std::string path = scratch / "hold";
+  std::string elsewhere = scratch / "elsewhere";
   Hold() {
     std::filesystem::create_directories(path + "/12.0");
+    std::filesystem::create_directories(elsewhere);
     std::ofstream(path + "/12.0/file").close();
     for (const std::string& open : {scratch.path().string(), path, path + "/12.0"})
       REQUIRE(::chmod(open.c_str(), 0755) == 0);
+  }
+  // In a name space of mounts of the calling process's own.
+  [[nodiscard]] bool mount_elsewhere(const std::string& what) const {
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           ::mount(what.c_str(), elsewhere.c_str(), nullptr, MS_BIND, nullptr) == 0;
   }
   // Whether the process was killed; ends it otherwise.
   [[nodiscard]] bool kills(pid_t process, const AskWorkers& ask_workers = no_worker) const {
@@ -131,33 +138,20 @@ std::string make_worker_cgroup() {
 }  // namespace
 
 TEST_CASE("attack: what is kept is open by another path, in a mount name space of the user's") {
-  if (::geteuid() != 0) return;
+  if (skipped_without_root()) return;
   const Hold hold;
-  const std::string elsewhere = hold.scratch / "elsewhere";
-  std::filesystem::create_directories(elsewhere);
-  const auto mount_elsewhere = [&] {
-    return ::unshare(CLONE_NEWNS) == 0 &&
-           ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-           ::mount((hold.path + "/12.0").c_str(), elsewhere.c_str(), nullptr, MS_BIND, nullptr) ==
-               0;
-  };
+  const auto mount = [&] { return hold.mount_elsewhere(hold.path + "/12.0"); };
   for (const char* name : {"", "/file"})
-    CHECK(hold.kills(start(elsewhere + name, k_user, mount_elsewhere)));
+    CHECK(hold.kills(start(hold.elsewhere + name, k_user, mount)));
 }
 
 TEST_CASE(
     "attack: what is kept is mounted in a name space of the user's, and nothing in it is open") {
-  if (::geteuid() != 0) return;
+  if (skipped_without_root()) return;
   const Hold hold;
-  const std::string elsewhere = hold.scratch / "elsewhere";
-  std::filesystem::create_directories(elsewhere);
-  const auto mount = [&](const std::string& what) {
-    return ::unshare(CLONE_NEWNS) == 0 &&
-           ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-           ::mount(what.c_str(), elsewhere.c_str(), nullptr, MS_BIND, nullptr) == 0;
-  };
-  CHECK(hold.kills(start("/", k_user, [&] { return mount(hold.path + "/12.0"); })));
-  CHECK_FALSE(hold.kills(start("/", k_user, [&] { return mount(hold.scratch.path()); })));
+  CHECK(hold.kills(start("/", k_user, [&] { return hold.mount_elsewhere(hold.path + "/12.0"); })));
+  CHECK_FALSE(
+      hold.kills(start("/", k_user, [&] { return hold.mount_elsewhere(hold.scratch.path()); })));
 }
 
 namespace {
@@ -186,7 +180,7 @@ bool send_to_itself(const std::string& path) {
 }  // namespace
 
 TEST_CASE("attack: what is kept is open only in a message that nobody receives") {
-  if (::geteuid() != 0) return;
+  if (skipped_without_root()) return;
   const Hold hold;
   CHECK(hold.kills(start("/", k_user, [&] { return send_to_itself(hold.path + "/12.0/file"); })));
   CHECK_FALSE(hold.kills(start("/", k_user, [] {
@@ -196,23 +190,21 @@ TEST_CASE("attack: what is kept is open only in a message that nobody receives")
 }
 
 TEST_CASE("attack: a program of root's with the worker's name, started by a user") {
-  if (::geteuid() != 0) return;
+  if (skipped_without_root()) return;
   const Hold hold;
   const std::string program = hold.scratch / "nodestage-worker";
   std::filesystem::copy_file("/bin/sh", program);
-  const auto nothing = [] { return true; };
-  CHECK(hold.kills(start(hold.path + "/12.0", k_user, nothing, program)));
+  CHECK(hold.kills(start(hold.path + "/12.0", k_user, no_preparation, program)));
 }
 
 TEST_CASE("attack: the same in the cgroup of a daemon that was started by hand") {
-  if (::geteuid() != 0) return;
+  if (skipped_without_root()) return;
   const Hold hold;
   for (const char* name : {"nodestaged", "nodestage-worker"})
     std::filesystem::copy_file("/bin/sh", hold.scratch / name);
-  const auto nothing = [] { return true; };
-  const pid_t daemon = start("/", 0, nothing, hold.scratch / "nodestaged");
+  const pid_t daemon = start("/", 0, no_preparation, hold.scratch / "nodestaged");
   const auto worker = [&] {
-    return start(hold.path + "/12.0", k_user, nothing, hold.scratch / "nodestage-worker");
+    return start(hold.path + "/12.0", k_user, no_preparation, hold.scratch / "nodestage-worker");
   };
   const pid_t of_the_daemon = worker();
   const auto one = [=] { return std::optional(Pids{std::to_string(of_the_daemon)}); };
@@ -227,15 +219,14 @@ TEST_CASE("attack: the same in the cgroup of a daemon that was started by hand")
 }
 
 TEST_CASE("attack: many programs of the worker's name are one question to the daemon in a look") {
-  if (::geteuid() != 0) return;
+  if (skipped_without_root()) return;
   constexpr std::size_t k_programs = 24;  // more than there are looks
   const Hold hold;
   const std::string program = hold.scratch / "nodestage-worker";
   std::filesystem::copy_file("/bin/sh", program);
-  const auto nothing = [] { return true; };
   std::vector<int> started;
   while (started.size() < k_programs)
-    started.push_back(start(hold.path + "/12.0", k_user, nothing, program));
+    started.push_back(start(hold.path + "/12.0", k_user, no_preparation, program));
   const std::string questions = hold.scratch / "questions";
   // Another process asks.
   std::vector<int> killed = kill_left_writers(hold.path, k_user, [&] {
@@ -253,7 +244,7 @@ TEST_CASE("attack: many programs of the worker's name are one question to the da
 }
 
 TEST_CASE("a worker in its cgroup is spared, whatever its program is") {
-  if (::geteuid() != 0) return;
+  if (skipped_without_root()) return;
   const std::string cgroup = make_worker_cgroup();
   if (cgroup.empty()) {
     MESSAGE("skipped: no cgroup can be made here");

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "daemon/root/basis/areas.hpp"
@@ -18,17 +17,7 @@ namespace {
 
 // A daemon's root on the disk, and a directory on a tmpfs.
 struct Site {
-  Site() {
-    fs::permissions(scratch.path(), fs::perms(0755));
-    std::string name = "/dev/shm/nodestage-test-XXXXXX";
-    if (::mkdtemp(name.data()) != nullptr) memory = name;
-  }
-  ~Site() {
-    std::error_code ignored;
-    fs::remove_all(memory, ignored);
-  }
-  Site(const Site&) = delete;
-  Site& operator=(const Site&) = delete;
+  Site() { fs::permissions(scratch.path(), fs::perms(0755)); }
 
   [[nodiscard]] Areas open(const std::string& path) const {
     Areas areas = std::move(*Areas::open(scratch.path(), ::geteuid()));
@@ -37,7 +26,8 @@ struct Site {
   }
 
   Scratch scratch;
-  std::string memory;
+  Scratch tmpfs{"/dev/shm"};
+  std::string memory = tmpfs.path();
 };
 
 bool is_private_directory(const std::string& path) {

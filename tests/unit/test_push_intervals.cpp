@@ -8,8 +8,7 @@ using namespace nodestage;
 using namespace std::chrono_literals;
 
 TEST_CASE("the intervals begin within the first and go on") {
-  PushSite site;
-  site.run_job({0, 900});
+  RunningSite site({0, 900});
   CHECK(site.order() == nullptr);
   site.pass(900s);
   REQUIRE(site.order() != nullptr);
@@ -42,8 +41,7 @@ TEST_CASE("what was asked for and is raised is told") {
 }
 
 TEST_CASE("pushes at intervals that fail: one notice, and one when they succeed again") {
-  PushSite site;
-  site.run_job({60});
+  RunningSite site({60});
   const auto fail = [&] {
     site.pass(61s);
     REQUIRE(site.order() != nullptr);
@@ -63,8 +61,7 @@ TEST_CASE("pushes at intervals that fail: one notice, and one when they succeed 
 }
 
 TEST_CASE("an output that succeeds says nothing of another that fails") {
-  PushSite site;
-  site.run_job({60, 90});
+  RunningSite site({60, 90});
   const auto push_one = [&](std::uint64_t item, ItemState state) {
     for (int i = 0; i < 100 && site.order() == nullptr; ++i) site.pass(1s);
     REQUIRE(site.order() != nullptr);
@@ -83,18 +80,17 @@ TEST_CASE("an output that succeeds says nothing of another that fails") {
 }
 
 TEST_CASE("a restarted daemon goes on with the intervals, and with a job that has ended") {
-  PushSite site;
-  site.run_job({60});
+  RunningSite site({60});
   site.push();
   site.start_daemon();  // the worker died with it
   CHECK(site.order() == nullptr);
   site.pass(61s);
   CHECK(site.finish_one());
   site.push();
-  site.end(k_push_job);
-  CHECK(site.state_of(k_push_job) == "stopping");
+  site.end(k_job);
+  CHECK(site.state_of(k_job) == "stopping");
   site.start_daemon();
-  CHECK(site.state_of(k_push_job) == "staging out");
+  CHECK(site.state_of(k_job) == "staging out");
 }
 
 TEST_CASE("nodes and jobs take turns within the interval, and none is late") {
@@ -120,8 +116,7 @@ TEST_CASE("nodes and jobs take turns within the interval, and none is late") {
 }
 
 TEST_CASE("a daemon that is restarted often does not put off what is due") {
-  PushSite site;
-  site.run_job({900});
+  RunningSite site({900});
   for (int i = 0; i < 8; ++i) {
     site.pass(120s);
     if (site.finish_one()) return;
@@ -131,8 +126,7 @@ TEST_CASE("a daemon that is restarted often does not put off what is due") {
 }
 
 TEST_CASE("after a push that hangs in the kernel, the next one by interval comes an hour later") {
-  PushSite site;
-  site.run_job({60});
+  RunningSite site({60});
   site.pass(61s);
   REQUIRE(site.order() != nullptr);
   REQUIRE(site.workers.end(WorkerTask::push, {WorkerEnd::Kind::stuck, "hangs"}));

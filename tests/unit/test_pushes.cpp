@@ -11,8 +11,7 @@ using namespace nodestage;
 using namespace std::chrono_literals;
 
 TEST_CASE("a push is answered when its worker has delivered") {
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   CHECK(site.push() != 0);
   REQUIRE(site.order() != nullptr);
   CHECK(site.order()->push_all);
@@ -20,15 +19,14 @@ TEST_CASE("a push is answered when its worker has delivered") {
   CHECK(site.count<Ready>() == 0);
   site.finish();
   REQUIRE(site.count<Ready>() == 1);
-  const auto& lines = std::get<Ready>(site.answers.back()).lines;
+  const auto& lines = as<Ready>(site.answers.back()).lines;
   REQUIRE(lines.size() == 1);
   CHECK(lines[0].starts_with("results -> /scratch/out: 3 files"));
   CHECK(site.order() == nullptr);
 }
 
 TEST_CASE("who does not wait is answered at once, and delivered for") {
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   CHECK(site.push({}, 0) == 0);
   CHECK(site.count<Accepted>() == 1);
   CHECK(site.finish_one());
@@ -36,8 +34,7 @@ TEST_CASE("who does not wait is answered at once, and delivered for") {
 }
 
 TEST_CASE("calls during a push wait for the next one, all for the same") {
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   site.push({"a"});
   REQUIRE(site.order() != nullptr);
   CHECK(site.order()->push_names == std::vector<std::string>{"a"});
@@ -57,24 +54,22 @@ TEST_CASE("calls during a push wait for the next one, all for the same") {
 }
 
 TEST_CASE("what was being written is not there yet") {
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   site.push();
   site.finish(WorkerPhase::done,
               {output("results", ItemState::done, k_item_unsettled, "1 file was being written")});
   REQUIRE(site.count<Failed>() == 1);
-  CHECK(std::get<Failed>(site.answers.back()).cause == "results: 1 file was being written");
+  CHECK(as<Failed>(site.answers.back()).cause == "results: 1 file was being written");
   CHECK(site.notice().empty());
 }
 
 TEST_CASE("names that the job does not have, and jobs without outputs") {
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   site.push({"reslts"});
   site.finish(WorkerPhase::done, {output("results", ItemState::skipped)});
   REQUIRE(site.count<Refused>() == 1);
-  CHECK(std::get<Refused>(site.answers.back()).reason == RefusalReason::unknown_name);
-  CHECK(std::get<Refused>(site.answers.back()).what ==
+  CHECK(as<Refused>(site.answers.back()).reason == RefusalReason::unknown_name);
+  CHECK(as<Refused>(site.answers.back()).what ==
         "the job has no output 'reslts'; the sources of its --stage-out: 'results'");
   site.push();
   site.finish(WorkerPhase::done, {});
@@ -84,25 +79,23 @@ TEST_CASE("names that the job does not have, and jobs without outputs") {
 }
 
 TEST_CASE("a push that fails tells its caller the cause, and nobody else") {
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   site.push();
   site.finish(WorkerPhase::failed,
               {output("results", ItemState::failed, 0, "a.pt: No space left on device")});
   REQUIRE(site.count<Failed>() == 1);
-  CHECK(std::get<Failed>(site.answers.back()).cause == "results: a.pt: No space left on device");
+  CHECK(as<Failed>(site.answers.back()).cause == "results: a.pt: No space left on device");
   CHECK(site.notice().empty());
-  CHECK(site.state_of(k_push_job) == "ready");
+  CHECK(site.state_of(k_job) == "ready");
 }
 
 TEST_CASE("a notice about a failed push is taken back when the job's end delivers all") {
-  PushSite site;
-  site.run_job({60});
+  RunningSite site({60});
   site.pass(61s);
   site.workers.finish(WorkerTask::push, WorkerPhase::failed, "the quota is full");
   CHECK(site.notice() != "");
-  site.end(k_push_job);
-  site.workers.finish(WorkerTask::stage_out, k_push_job, WorkerPhase::done,
+  site.end(k_job);
+  site.workers.finish(WorkerTask::stage_out, k_job, WorkerPhase::done,
                       {output("a", ItemState::done)});
   CHECK(site.notice().find("are delivered now") != std::string::npos);
 }
@@ -115,7 +108,7 @@ TEST_CASE("a push without progress is given up, and the next one starts") {
   const auto id = site.workers.find(WorkerTask::push)->id;
   site.pass(70s);
   CHECK(site.workers.killed.empty());
-  REQUIRE(site.workers.say(WorkerTask::push, k_push_job, WorkerPhase::working,
+  REQUIRE(site.workers.say(WorkerTask::push, k_job, WorkerPhase::working,
                            {output("results", ItemState::done)}));
   site.pass(70s);  // it has moved
   CHECK(site.workers.killed.empty());
@@ -129,21 +122,19 @@ TEST_CASE("a push without progress is given up, and the next one starts") {
 }
 
 TEST_CASE("the end of the job stops a push, and the stage-out waits for its exit") {
-  PushSite site;
-  site.run_job({60});
+  RunningSite site({60});
   site.push();
   const auto id = site.workers.find(WorkerTask::push)->id;
-  site.end(k_push_job);
+  site.end(k_job);
   CHECK(site.workers.killed == std::vector<Workers::Id>{id});
   CHECK(site.count<Failed>() == 1);
-  CHECK(site.state_of(k_push_job) == "stopping");
+  CHECK(site.state_of(k_job) == "stopping");
   CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
-  REQUIRE(site.workers.end(WorkerTask::push, {WorkerEnd::Kind::ended, "was killed by signal 9"}));
-  REQUIRE(site.workers.find(WorkerTask::stage_out) != nullptr);
-  CHECK(site.workers.find(WorkerTask::stage_out)->as<StageOutOrder>().keeps_list);
+  REQUIRE(site.workers.end(WorkerTask::push, k_dead));
+  CHECK(site.workers.order<StageOutOrder>().keeps_list);
   CHECK(site.notice().empty());
   site.workers.finish(WorkerTask::stage_out, WorkerPhase::done);
-  CHECK(site.state_of(k_push_job).empty());
+  CHECK(site.state_of(k_job).empty());
   site.pass(500s);
   CHECK(site.order() == nullptr);
   // Nothing of the job is left but its record.
@@ -154,51 +145,49 @@ TEST_CASE("staging and a push that end after the job: the stage-out starts once,
   for (const bool push_is_first : {true, false}) {
     CAPTURE(push_is_first);
     PushSite site;
-    site.accept(site.request(k_push_job));
-    REQUIRE(site.workers.say(WorkerTask::stage, k_push_job, WorkerPhase::ready, {}));
-    site.wait(k_push_job);
+    site.accept(site.request(k_job));
+    REQUIRE(site.workers.say(WorkerTask::stage, k_job, WorkerPhase::ready, {}));
+    site.wait(k_job);
     site.pass(1s);
-    REQUIRE(site.state_of(k_push_job) == "ready");
+    REQUIRE(site.state_of(k_job) == "ready");
     site.push();
-    site.end(k_push_job);
-    const WorkerEnd killed{WorkerEnd::Kind::ended, "was killed by signal 9"};
-    REQUIRE(site.workers.end(push_is_first ? WorkerTask::push : WorkerTask::stage, killed));
+    site.end(k_job);
+    REQUIRE(site.workers.end(push_is_first ? WorkerTask::push : WorkerTask::stage, k_dead));
     CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
-    CHECK(site.state_of(k_push_job) == "stopping");
-    REQUIRE(site.workers.end(push_is_first ? WorkerTask::stage : WorkerTask::push, killed));
+    CHECK(site.state_of(k_job) == "stopping");
+    REQUIRE(site.workers.end(push_is_first ? WorkerTask::stage : WorkerTask::push, k_dead));
     REQUIRE(site.workers.alive.size() == 1);
     CHECK(site.workers.alive.front().task() == WorkerTask::stage_out);
-    CHECK(site.state_of(k_push_job) == "staging out");
+    CHECK(site.state_of(k_job) == "staging out");
   }
 }
 
 TEST_CASE("an epilog that can wait no longer for a push in the site's directory gets an answer") {
   PushSite site;
   site.config.tmpdir.create = CreateDirectory::never;
-  site.accept(site.request(k_push_job));
+  site.accept(site.request(k_job));
   const std::string directory = site.scratch / "alice.7.0";
   std::filesystem::create_directory(directory);
   REQUIRE(::chown(directory.c_str(), JobSite::user(), JobSite::group()) == 0);
   REQUIRE(::chmod(directory.c_str(), 0700) == 0);
   site.pass(1s);
-  site.workers.finish(WorkerTask::stage, k_push_job, WorkerPhase::done, {});
-  Wait wait{.job = k_push_job, .goes_on = k_runs};
+  site.workers.finish(WorkerTask::stage, k_job, WorkerPhase::done, {});
+  Wait wait{.job = k_job, .goes_on = k_runs};
   site.jobs->wait(wait, site.reply);
   // The tree cannot be moved, as if it were a mount.
   std::ofstream(site.scratch / ".nodestage/hold/7.0");
   site.push();
-  site.end(k_push_job);
-  REQUIRE(site.state_of(k_push_job) == "stopping");
+  site.end(k_job);
+  REQUIRE(site.state_of(k_job) == "stopping");
   site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   REQUIRE(site.workers.end(WorkerTask::push, {WorkerEnd::Kind::stuck, "hangs"}));
   CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
   REQUIRE(site.count<Ended>() == 1);
-  CHECK(std::get<Ended>(site.answers.back()).outcome == EndOutcome::lost);
+  CHECK(as<Ended>(site.answers.back()).outcome == EndOutcome::lost);
 }
 
 TEST_CASE("names that no order has room for are refused, and delay nobody") {
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   CHECK(site.push(std::vector<std::string>(9, std::string(4096, 'a'))) != 0);  // one name
   site.finish();
   site.answers.clear();
@@ -207,14 +196,14 @@ TEST_CASE("names that no order has room for are refused, and delay nobody") {
     names.push_back(std::string(4095, '\x01') + static_cast<char>('a' + i));
   CHECK(site.push(names) == 0);
   REQUIRE(site.count<Refused>() == 1);
-  CHECK(std::get<Refused>(site.answers.back()).reason == RefusalReason::malformed);
+  CHECK(as<Refused>(site.answers.back()).reason == RefusalReason::malformed);
   CHECK(site.order() == nullptr);
   // What several ask for during a push goes into one order.
   site.push();
   CHECK(site.push({names[0]}) != 0);
   CHECK(site.push({names[1]}) == 0);
   REQUIRE(site.count<Refused>() == 2);
-  CHECK(std::get<Refused>(site.answers.back()).reason == RefusalReason::busy);
+  CHECK(as<Refused>(site.answers.back()).reason == RefusalReason::busy);
   site.finish();
   REQUIRE(site.order() != nullptr);
   CHECK(encode_order(*site.order()).size() < 64 * 1024);
@@ -227,14 +216,12 @@ TEST_CASE("an answer about many outputs with long notes fits into a message") {
     items.push_back(output(text.c_str(), ItemState::failed, 0, text.c_str()));
   WorkerStatus status{.phase = WorkerPhase::failed, .items = items};
   const Message answer = answer_to({}, status, {});
-  REQUIRE(std::holds_alternative<Failed>(answer));
   CHECK(encode_message(answer).size() < k_max_message_bytes);
-  CHECK(std::get<Failed>(answer).lines.back().find(" more, too long to show") != std::string::npos);
+  CHECK(has(as<Failed>(answer).lines.back(), " more, too long to show"));
 }
 
 TEST_CASE("a push whose worker cannot be started fails, and does not repeat the last one's word") {
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   site.push();
   site.finish();
   site.answers.clear();
@@ -249,8 +236,7 @@ TEST_CASE("a push whose worker cannot be started fails, and does not repeat the 
 }
 
 TEST_CASE("a caller that goes away is not answered, and its push goes on") {
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   const Ticket ticket = site.push();
   site.jobs->leave(ticket);
   const std::size_t before = site.answers.size();
@@ -261,8 +247,7 @@ TEST_CASE("a caller that goes away is not answered, and its push goes on") {
 
 TEST_CASE("of very many callers some are answered at a time, and all in the end") {
   constexpr std::size_t k_callers = 200;
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   std::vector<std::string> names;
   std::vector<ItemRecord> items;
   for (int i = 0; i < 64; ++i) {
@@ -277,7 +262,7 @@ TEST_CASE("of very many callers some are answered at a time, and all in the end"
     site.finish(WorkerPhase::done, items);
     CHECK(site.count<Ready>() > 0);
   }
-  SUBCASE("the job has ended") { site.end(k_push_job); }
+  SUBCASE("the job has ended") { site.end(k_job); }
   CHECK(answered() > 0);
   CHECK(answered() < k_callers / 2);
   for (int i = 0; i < 8; ++i) site.pass(1s);
@@ -285,8 +270,7 @@ TEST_CASE("of very many callers some are answered at a time, and all in the end"
 }
 
 TEST_CASE("the status shows what was delivered, each output as of its last push") {
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   site.push({"a"});
   ItemRecord done = output("a", ItemState::done);
   done.ended_ms = 1'700'000'000'000;
@@ -294,7 +278,7 @@ TEST_CASE("the status shows what was delivered, each output as of its last push"
   site.push({"b"});
   site.finish(WorkerPhase::done,
               {output("a", ItemState::skipped), output("b", ItemState::failed, 0, "full")});
-  const auto status = site.jobs->status(k_push_job, 0);
+  const auto status = site.jobs->status(k_job, 0);
   REQUIRE(status.size() == 1);
   REQUIRE(status[0].items.size() == 2);
   CHECK(status[0].items[0].kind == ItemKind::output);
@@ -304,8 +288,7 @@ TEST_CASE("the status shows what was delivered, each output as of its last push"
 }
 
 TEST_CASE("the report has the latest pushes, and counts all") {
-  PushSite site;
-  site.run_job();
+  RunningSite site;
   for (std::size_t i = 0; i < k_max_report_pushes + 3; ++i) {
     site.push();
     site.finish();
@@ -313,7 +296,7 @@ TEST_CASE("the report has the latest pushes, and counts all") {
   site.push();
   site.finish(WorkerPhase::failed, {output("results", ItemState::failed, 0, "full")});
   site.start_daemon();
-  const auto reports = site.jobs->reports(k_push_job, 0);
+  const auto reports = site.jobs->reports(k_job, 0);
   REQUIRE(reports.size() == 1);
   const auto report = decode_report(reports[0]);
   REQUIRE(report);

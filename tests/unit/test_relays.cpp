@@ -62,11 +62,14 @@ struct RelaySite : JobSite {
   // The relay notes that were sent, each with where to.
   std::vector<std::pair<std::vector<std::string>, RelayNote>> words() const {
     std::vector<std::pair<std::vector<std::string>, RelayNote>> notes;
-    for (const PeerNote& note : peers.sent) {
+    for (const PeerNote& note : peers.sent)
       if (const auto* body = std::get_if<RelayNote>(&note.body)) notes.emplace_back(note.to, *body);
-    }
     return notes;
   }
+};
+
+struct MemberSite : RelaySite {
+  MemberSite() { begin_member(1); }
 };
 
 NodeNote relaying(NodeState state = NodeState::staging) {
@@ -149,14 +152,11 @@ TEST_CASE("a job of several nodes has a relay worker beside its staging worker; 
   RelaySite site;
   SUBCASE("with something to stage") {
     site.begin_member(1);
-    const auto* stage = site.workers.find(WorkerTask::stage);
-    REQUIRE(stage != nullptr);
-    CHECK(stage->as<StageOrder>().has_board);
-    const auto* relay = site.workers.find(WorkerTask::relay);
-    REQUIRE(relay != nullptr);
-    CHECK(relay->as<RelayOrder>().has_board);
-    CHECK(relay->as<RelayOrder>().relay.ports.first == site.config.relay.ports.first);
-    CHECK(relay->as<RelayOrder>().uid == site.user());
+    CHECK(site.workers.order<StageOrder>().has_board);
+    const auto& relay = site.workers.order<RelayOrder>();
+    CHECK(relay.has_board);
+    CHECK(relay.relay.ports.first == site.config.relay.ports.first);
+    CHECK(relay.uid == site.user());
     CHECK(site.plan(1).part == RelayPart::unknown);
     return;
   }
@@ -170,8 +170,7 @@ TEST_CASE("a job of several nodes has a relay worker beside its staging worker; 
   SUBCASE("only outputs") { begin.request = R"({"version":1,"outputs":[{"source":"x"}]})"; }
   site.accept(begin);
   site.pass(100ms);
-  REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
-  CHECK_FALSE(site.workers.find(WorkerTask::stage)->as<StageOrder>().has_board);
+  CHECK_FALSE(site.workers.order<StageOrder>().has_board);
   CHECK(site.workers.find(WorkerTask::relay) == nullptr);
 }
 
@@ -181,8 +180,7 @@ TEST_CASE("in a job of many nodes an answer may take longer, and is asked for le
   begin.node_count = 10'000;
   site.accept(begin);
   site.pass(100ms);
-  REQUIRE(site.workers.find(WorkerTask::relay) != nullptr);
-  CHECK(site.workers.find(WorkerTask::relay)->as<RelayOrder>().relay.answer_wait_s == 55);
+  CHECK(site.workers.order<RelayOrder>().relay.answer_wait_s == 55);
   site.listen(7000);
   site.hear_word(1, "n0", RelayWord::welcome);
   for (int i = 0; i < 500; ++i) site.pass(200ms);
@@ -196,13 +194,11 @@ TEST_CASE("a relay worker that cannot be started does not keep its job from bein
   std::filesystem::create_directories(site.scratch / ".nodestage/status/1.0.plan");
   site.begin_member(1);
   CHECK(site.workers.find(WorkerTask::relay) == nullptr);
-  REQUIRE(site.workers.find(WorkerTask::stage) != nullptr);
-  CHECK_FALSE(site.workers.find(WorkerTask::stage)->as<StageOrder>().has_board);
+  CHECK_FALSE(site.workers.order<StageOrder>().has_board);
 }
 
 TEST_CASE("a node joins once it is welcome and its relay worker listens, and is answered") {
-  RelaySite site;
-  site.begin_member(1);
+  MemberSite site;
   REQUIRE_FALSE(site.peers.sent.empty());
   for (const PeerNote& note : site.peers.sent)
     CHECK((std::get<NodeNote>(note.body).waits & k_relays) != 0);
@@ -216,10 +212,8 @@ TEST_CASE("a node joins once it is welcome and its relay worker listens, and is 
   CHECK(site.words()[0].second.word == RelayWord::join);
   CHECK(site.words()[0].second.port == 7000);
 
-  RelayNote answer;
-  answer.word = RelayWord::answer;
-  answer.port = 7000;
-  answer.key = std::string(k_relay_key_bytes, 'k');
+  RelayNote answer{
+      .word = RelayWord::answer, .port = 7000, .key = std::string(k_relay_key_bytes, 'k')};
   std::string from = "n0";
   std::string to = "n1";
   RelayPlan plan{.part = RelayPart::link};
@@ -270,8 +264,7 @@ TEST_CASE("a first node whose relay is off says so, and nobody waits for it") {
 }
 
 TEST_CASE("a node that is not answered stops asking when its relay worker goes on without") {
-  RelaySite site;
-  site.begin_member(1);
+  MemberSite site;
   site.listen(0);
   site.hear_word(1, "n0", RelayWord::welcome);
   for (int i = 0; i < 100; ++i) site.pass(200ms);
@@ -332,12 +325,11 @@ TEST_CASE("an older daemon, and a node that is done, are not welcomed; strangers
 }
 
 TEST_CASE("the relay worker ends with the staging that fails, and with its job") {
-  RelaySite site;
-  site.begin_member(1);
+  MemberSite site;
   const auto id = site.workers.find(WorkerTask::relay)->id;
   const auto is_killed = [&] {
-    return std::find(site.workers.killed.begin(), site.workers.killed.end(), id) !=
-           site.workers.killed.end();
+    const auto& killed = site.workers.killed;
+    return std::find(killed.begin(), killed.end(), id) != killed.end();
   };
   SUBCASE("failed") {
     site.workers.finish(WorkerTask::stage, WorkerPhase::failed, "no such file");
@@ -352,8 +344,7 @@ TEST_CASE("the relay worker ends with the staging that fails, and with its job")
 }
 
 TEST_CASE("the journal notes the relay worker beside the staging worker") {
-  RelaySite site;
-  site.begin_member(1);
+  MemberSite site;
   const JobRecord record = site.journal.load().records.at(0);
   CHECK(record.relayer.pid != 0);
   CHECK(record.relayer.pid != record.worker.pid);

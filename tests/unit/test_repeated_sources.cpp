@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
 #include "common/os/wall_clock.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "sharing_site.hpp"
@@ -40,17 +38,15 @@ std::string third(RepeatedSources& repeated, const ItemRecord& item) {
   return repeated.count({1000, 3}, item, k_now_s + 2);
 }
 
-// The lines that the job's first step is given.
-std::vector<std::string> run_job(SharingSite& site, std::uint32_t job,
-                                 const std::vector<ItemRecord>& items = {file(7)}) {
+// The line on its item that the job's first step is given.
+std::string line_of(SharingSite& site, std::uint32_t job) {
   site.accept(site.request(job));
-  REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
-  site.end_stage(job);
+  site.finish_with(job, {file(7)});
   site.answers.clear();
   Wait wait{.job = job, .speaks = 1};
   site.jobs->wait(wait, site.reply);
   REQUIRE(site.answers.size() == 1);
-  return std::get<Ready>(site.answers[0]).lines;
+  return as<Ready>(site.answers[0]).lines.at(0);
 }
 
 }  // namespace
@@ -152,29 +148,17 @@ TEST_CASE("of more users than are remembered, the one who came last is among the
 
 TEST_CASE("the hint is in the line of the item, in the third job alone") {
   SharingSite site;
-  const auto lines = [&](std::uint32_t job) { return run_job(site, job).at(0); };
-  CHECK_FALSE(has(lines(1), "third time"));
-  CHECK_FALSE(has(lines(2), "third time"));
+  for (const std::uint32_t job : {1U, 2U}) CHECK_FALSE(has(line_of(site, job), "third time"));
   SUBCASE("by default") {
-    CHECK(has(lines(3), std::string("; ") + k_shared));
-    CHECK_FALSE(has(lines(4), "third time"));
+    CHECK(has(line_of(site, 3), std::string("; ") + k_shared));
+    CHECK_FALSE(has(line_of(site, 4), "third time"));
   }
   SUBCASE("not if the site does not want it") {
     site.config.staging.hints = false;
-    CHECK_FALSE(has(lines(3), "third time"));
+    CHECK_FALSE(has(line_of(site, 3), "third time"));
   }
   SUBCASE("another daemon counts anew") {
     site.start_daemon();
-    CHECK_FALSE(has(lines(3), "third time"));
+    CHECK_FALSE(has(line_of(site, 3), "third time"));
   }
-}
-
-TEST_CASE("three items of one job are not three jobs") {
-  SharingSite site;
-  const std::vector<ItemRecord> items = {file(7), file(7), file(7)};
-  for (const auto& line : run_job(site, 1, items)) CHECK_FALSE(has(line, "third time"));
-  for (const auto& line : run_job(site, 2, items)) CHECK_FALSE(has(line, "third time"));
-  const auto lines = run_job(site, 3, items);
-  CHECK(std::count_if(lines.begin(), lines.end(),
-                      [](const auto& line) { return has(line, k_shared); }) == 1);
 }

@@ -42,8 +42,7 @@ TEST_CASE("the first job stages for all, and each further one gets a link") {
 }
 
 TEST_CASE("when the leader fails or is cancelled the next one leads") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   for (const std::uint32_t job : {1U, 2U, 3U}) site.ask(job, {{k_a, "data"}});
   SUBCASE("fails") {
     site.end_stage(1, k_dead);
@@ -60,8 +59,7 @@ TEST_CASE("when the leader fails or is cancelled the next one leads") {
 }
 
 TEST_CASE("after two failures each stages for itself") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   for (const std::uint32_t job : {1U, 2U, 3U, 4U}) site.ask(job, {{k_a, "data"}});
   site.end_stage(1, k_dead);
   site.end_stage(2, k_dead);
@@ -83,9 +81,8 @@ TEST_CASE("jobs that name the same items in another order do not wait for each o
   SUBCASE("the first one fails") { site.end_stage(1, k_dead); }
   SUBCASE("the first one is cancelled") { site.over(1); }
   for (int round = 0; round < 3; ++round) {
-    for (const std::uint32_t job : {1U, 2U, 3U}) {
+    for (const std::uint32_t job : {1U, 2U, 3U})
       if (site.stages(job)) site.finish(job);
-    }
   }
   CHECK(site.state_of(2) == "ready");
   CHECK(site.state_of(3) == "ready");
@@ -135,7 +132,7 @@ TEST_CASE("with the cache off, a shared item is the job's own") {
   site.config.cache.enabled = false;
   site.jobs->settings_changed();
   site.begin(1);
-  CHECK(site.workers.find(WorkerTask::identify)->as<IdentifyOrder>().cache.empty());
+  CHECK(site.workers.order<IdentifyOrder>().cache.empty());
   site.identify(1, {{k_a, "data"}});
   CHECK(site.role_of(1) == ShareRole::own);
   CHECK(site.order(1)[0].note == "this node keeps no shared data");
@@ -155,8 +152,7 @@ TEST_CASE("a cache that is not root's own is not used, and stops nothing else") 
 }
 
 TEST_CASE("a tree that cannot be put into the cache is staged again, for the job alone") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   site.ask(1, {{k_a, "data"}});
   site.ask(2, {{k_a, "data"}});
   auto items = site.do_all(1);
@@ -170,26 +166,20 @@ TEST_CASE("a tree that cannot be put into the cache is staged again, for the job
     fs::create_symlink(site.scratch / "elsewhere", site.job_path(1, "data"));
   }
   SUBCASE("it can be written to") { ::chmod(site.job_path(1, "data").c_str(), 0600); }
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
-  site.end_stage(1);
+  site.finish_with(1, items);
   CHECK(site.state_of(1) == "staging");
   CHECK(site.role_of(1) == ShareRole::own);
   CHECK(site.kept() == 0);
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, {}));
-  site.end_stage(1);
+  site.finish_with(1, {});
   CHECK(site.state_of(1) == "ready");
   CHECK(site.role_of(2) == ShareRole::lead);
 }
 
 TEST_CASE("one that cannot be put into the cache while others are staged: the job stages again") {
   SharingSite site;
-  site.ask(1, {{k_a, "data"}, {k_b, "late"}});
-  auto items = site.do_all(1);
-  CHECK_FALSE(site.workers.find(WorkerTask::stage)->as<StageOrder>().is_again);
+  site.stage_all_but_late(1);
+  CHECK_FALSE(site.workers.order<StageOrder>().is_again);
   fs::remove_all(site.job_path(1, "data"));
-  items[1].state = static_cast<std::uint32_t>(ItemState::working);
-  items[1].flags |= k_item_async;
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
   site.poll();
   CHECK(site.workers.killed.size() == 1);
   site.pass(std::chrono::seconds(10));
@@ -197,11 +187,9 @@ TEST_CASE("one that cannot be put into the cache while others are staged: the jo
   CHECK(site.workers.killed.size() == 1);
   site.end_stage(1, k_dead);
   CHECK(site.state_of(1) == "staging");
-  REQUIRE(site.stages(1));
-  CHECK(site.workers.find(WorkerTask::stage)->as<StageOrder>().is_again);
+  CHECK(site.workers.order<StageOrder>().is_again);
   CHECK(site.order(1).at(0).role == ShareRole::own);
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, {}));
-  site.end_stage(1);
+  site.finish_with(1, {});
   CHECK(site.state_of(1) == "ready");
 }
 
@@ -214,8 +202,7 @@ TEST_CASE("a tree that cannot be moved ends the sharing of its user alone") {
   fs::remove(site.job_path(1, "data"));
   fs::create_directory(site.job_path(1, "data"));
   fs::rename(site.scratch / ".nodestage-cache", site.job_path(1, "data/cache"));
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
-  site.end_stage(1);
+  site.finish_with(1, items);
   fs::rename(site.job_path(1, "data/cache"), site.scratch / ".nodestage-cache");
   site.over(1);
   CHECK(site.role_asked(2, k_b) == ShareRole::own);
@@ -250,8 +237,7 @@ TEST_CASE("a source that was just changed is waited for, once") {
     set_field(item.source, "/p/data.tar");
     set_field(item.note, "it was changed less than a minute ago");
     REQUIRE(site.workers.say(WorkerTask::identify, job, WorkerPhase::done, {item}));
-    REQUIRE(
-        site.workers.end(WorkerTask::identify, {WorkerEnd::Kind::ended, "ended with code 0"}, job));
+    REQUIRE(site.workers.end(WorkerTask::identify, k_code_0, job));
   };
   for (const std::uint32_t job : {1U, 2U}) {
     site.begin(job);
@@ -260,9 +246,8 @@ TEST_CASE("a source that was just changed is waited for, once") {
   CHECK(site.workers.find(WorkerTask::identify) == nullptr);
   CHECK_FALSE(site.stages(1));
   site.wait(1);
-  const auto* progress = std::get_if<Progress>(&site.answers.back());
-  REQUIRE(progress != nullptr);
-  CHECK(progress->current == "data.tar, which was just changed, to stay as it is for a while");
+  CHECK(site.progress().current ==
+        "data.tar, which was just changed, to stay as it is for a while");
   site.pass(std::chrono::seconds(30));
   CHECK(site.workers.find(WorkerTask::identify) == nullptr);
   SUBCASE("it stays as it is: one stages it for both") {
@@ -291,15 +276,14 @@ namespace {
 std::vector<ItemRecord> stage_the_first(SharingSite& site, std::uint32_t job) {
   auto items = site.do_all(job);
   items[1].state = static_cast<std::uint32_t>(ItemState::working);
-  REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::working, items));
+  site.say(job, WorkerPhase::working, items);
   return items;
 }
 
 }  // namespace
 
 TEST_CASE("an item is kept as soon as it is complete, and those who wait for it go on") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   site.ask(1, {{k_a, "data"}, {k_b, "late"}});
   site.ask(2, {{k_a, "data"}});
   stage_the_first(site, 1);
@@ -315,24 +299,23 @@ TEST_CASE("a job that stages for others is looked at when something is complete,
   site.ask(1, {{k_a, "data"}, {k_b, "more"}});
   auto items = site.do_all(1);
   for (ItemRecord& item : items) item.state = static_cast<std::uint32_t>(ItemState::working);
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::working, items));
+  site.say(1, WorkerPhase::working, items);
   site.poll();
   CHECK(site.step_of(1) == Step::stage);
   items[0].state = static_cast<std::uint32_t>(ItemState::done);
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::working, items));
+  site.say(1, WorkerPhase::working, items);
   site.poll();
   CHECK(site.step_of(1) == Step::take_report);
   CHECK(site.kept() == 1);
 }
 
 TEST_CASE("what a job has staged is kept although it fails for another item") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   for (const std::uint32_t job : {1U, 2U}) site.ask(job, {{k_a, "data"}, {k_b, "late"}});
   auto items = stage_the_first(site, 1);
   SUBCASE("and says so") {
     items[1].state = static_cast<std::uint32_t>(ItemState::failed);
-    REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::failed, items));
+    site.say(1, WorkerPhase::failed, items);
   }
   SUBCASE("since it is killed") {}
   site.end_stage(1, k_dead);

@@ -61,8 +61,7 @@ TEST_CASE("what is not used goes by age, by size, and when the disk fills") {
     site.ask(job, {{key, "data"}});
     auto items = site.do_all(job);
     items[0].bytes_written = UINT64_MAX;
-    REQUIRE(site.workers.say(WorkerTask::stage, job, WorkerPhase::done, items));
-    site.end_stage(job);
+    site.finish_with(job, items);
     site.pass(std::chrono::seconds(10));
     if (job == 1) {
       site.over(1);
@@ -139,12 +138,11 @@ TEST_CASE("at the user's quota what is kept and not used goes, and the job stage
   SharingSite site;
   site.stage_and_end(1);
   REQUIRE(site.kept() == 1);
-  Begin plain = site.request(2);
-  site.accept(plain);
+  site.accept(site.request(2));
   const auto fail = [&site] {
     ItemRecord item{.state = static_cast<std::uint32_t>(ItemState::failed),
                     .flags = k_item_over_quota};
-    REQUIRE(site.workers.say(WorkerTask::stage, 2, WorkerPhase::failed, {item}));
+    site.say(2, WorkerPhase::failed, {item});
     site.end_stage(2);
   };
   fail();
@@ -201,8 +199,7 @@ TEST_CASE("a user has a thousand entries at most: the one that was used least re
 }
 
 TEST_CASE("what a job changes at once is later than what was published") {
-  SharingSite site;
-  site.config.staging.max_jobs = 100;
+  SharingSite site(100);
   for (std::uint32_t job = 1; job <= 30; ++job) {
     const std::string number = std::to_string(job);
     const std::string key = std::string(k_share_key_bytes - number.size(), '0') + number;

@@ -29,9 +29,7 @@ TEST_CASE("who wants what another job stages waits for it without a place, and i
   CHECK_FALSE(site.stages(2));
   CHECK(site.state_of(2) == "queued");
   site.wait(2);
-  const auto* progress = std::get_if<Progress>(&site.answers.back());
-  REQUIRE(progress != nullptr);
-  CHECK(progress->current == "job 1, which stages data.tar for both");
+  CHECK(site.progress().current == "job 1, which stages data.tar for both");
   CHECK(site.jobs->status(2, 0).at(0).row.others ==
         "waiting for job 1, which stages data.tar for both");
   site.finish(1);
@@ -44,26 +42,19 @@ TEST_CASE("who is only looked at waits for no other job, and is told so") {
   REQUIRE(site.stages(1));  // the only place
   site.begin(2);
   site.wait(2);
-  const auto* progress = std::get_if<Progress>(&site.answers.back());
-  REQUIRE(progress != nullptr);
-  CHECK(progress->current == "a look at what it shares");
+  CHECK(site.progress().current == "a look at what it shares");
   CHECK(site.jobs->status(2, 0).at(0).row.others == "waiting for a look at what it shares");
   site.identify(2, {{k_a, "data"}});
   site.wait(2);
-  progress = std::get_if<Progress>(&site.answers.back());
-  REQUIRE(progress != nullptr);
-  CHECK(progress->current.empty());
-  CHECK(progress->jobs_ahead == 1);
+  CHECK(site.progress().current.empty());
+  CHECK(site.progress().jobs_ahead == 1);
 }
 
 TEST_CASE("who gets no turn to be looked at in time stages for itself") {
-  SharingSite site;
-  site.config.staging.max_jobs = 8;
+  SharingSite site(8);
   for (std::uint32_t job = 1; job <= 5; ++job) site.begin(job);
   site.wait(5);
-  const auto* progress = std::get_if<Progress>(&site.answers.back());
-  REQUIRE(progress != nullptr);
-  CHECK(progress->current == "its turn to look at what it shares");
+  CHECK(site.progress().current == "its turn to look at what it shares");
   site.pass(std::chrono::seconds(site.config.cache.identify_wait_s - 1));
   CHECK_FALSE(site.stages(5));
   site.pass(std::chrono::seconds(2));
@@ -89,12 +80,10 @@ TEST_CASE("attack: nobody waits for what the keeper stages of another job first"
   CHECK(site.keeps(1) == Names{"large"});
   site.ask(2, {{k_b, "wanted"}});
   REQUIRE(site.keeps(2) == Names{"wanted"});
-  site.keep(2, 1);
-  site.end_keep(2);
+  site.keep_one(2);
   CHECK(site.role_of(2) == ShareRole::link);
   CHECK(site.order(2)[0].note == "kept on this node, for all who may read it");
-  site.keep(1, 1);
-  site.end_keep(1);
+  site.keep_one(1);
   REQUIRE(site.order(1).size() == 2);
   CHECK(site.order(1)[1].note == "staged by job 2, for all who may read it");
 }
@@ -107,8 +96,7 @@ TEST_CASE("attack: nobody waits for a job that has no place" * doctest::skip(::g
   CHECK(site.keeps(2).empty());
   site.ask(3, {{k_a, "data"}}, SharingSite::user() + 1);
   REQUIRE(site.keeps(3) == Names{"data"});
-  site.keep(3, 1);
-  site.end_keep(3);
+  site.keep_one(3);
   // Both find it, and who finds all needs no place.
   CHECK(site.order(2).at(0).note == "staged by job 3, for all who may read it");
   CHECK(site.stages(3));
@@ -119,7 +107,7 @@ TEST_CASE("who has waited for the common copy for long stages for itself, with a
   site.ask(1, {{k_a, "data"}});
   site.ask(2, {{k_a, "data"}});
   site.wait(2);
-  CHECK(std::get<Progress>(site.answers.back()).current == "job 1, which stages data.tar for both");
+  CHECK(site.progress().current == "job 1, which stages data.tar for both");
   site.pass(std::chrono::seconds(site.config.cache.readers_wait_s - 1));
   CHECK_FALSE(site.stages(2));
   site.pass(std::chrono::seconds(2));
@@ -127,8 +115,7 @@ TEST_CASE("who has waited for the common copy for long stages for itself, with a
   CHECK(site.order(2)[0].note ==
         "nobody's job has staged it for all who may read it within 10 min 00 s");
   // The keeper goes on for the first one.
-  site.keep(1, 1);
-  site.end_keep(1);
+  site.keep_one(1);
   CHECK(site.order(1).at(0).role == ShareRole::link);
 }
 
@@ -190,8 +177,7 @@ TEST_CASE("one process of the keeper stages a job's small items, and a large one
   site.end_keep(1, k_dead);
   while (!site.keeps(1).empty()) {
     CHECK(site.keeps(1).size() == 1);
-    site.keep(1, 1);
-    site.end_keep(1);
+    site.keep_one(1);
   }
   REQUIRE(site.order(1).size() == 3);
   for (const SharedItem& shared : site.order(1)) CHECK(shared.role == ShareRole::link);
@@ -233,12 +219,12 @@ TEST_CASE("a daemon that was killed while a leader staged") {
     site.finish(1);
   }
   SUBCASE("and after the worker was done: it is kept now") {
-    REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, site.do_all(1)));
+    site.say(1, WorkerPhase::done, site.do_all(1));
     site.start_daemon();
   }
   SUBCASE("and after the exchange, before the record") {
     const auto items = site.do_all(1);
-    REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, items));
+    site.say(1, WorkerPhase::done, items);
     const std::string draft = site.kept_directory(k_a) + ".draft";
     const std::string saved = site.scratch / "draft";
     fs::copy(draft, saved);
@@ -257,11 +243,11 @@ TEST_CASE("a daemon that was killed while a leader staged") {
 TEST_CASE("a worker that had done its work when the daemon died before it could note it") {
   SharingSite site;
   site.ask(1, {{k_a, "data"}});
-  REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::done, site.do_all(1)));
+  site.say(1, WorkerPhase::done, site.do_all(1));
   const std::string journal = site.scratch / "state/jobs/1.0.json";
   std::string text = file_text(journal);
   const std::string staging = "\"state\": 2";
-  REQUIRE(text.find(staging) != std::string::npos);
+  REQUIRE(has(text, staging));
   std::ofstream(journal) << text.replace(text.find(staging), staging.size(), "\"state\": 1");
   site.start_daemon();
   site.tick();
@@ -279,11 +265,7 @@ TEST_CASE("a daemon that is started again does not wait for a job that stages no
     site.start_daemon();
   }
   SUBCASE("the worker of its async items was killed") {
-    site.ask(1, {{k_a, "data"}, {k_b, "late"}});
-    auto items = site.do_all(1);
-    items[1].state = static_cast<std::uint32_t>(ItemState::working);
-    items[1].flags |= k_item_async;
-    REQUIRE(site.workers.say(WorkerTask::stage, 1, WorkerPhase::ready, items));
+    site.stage_all_but_late(1);
     site.poll();
     SUBCASE("before") { site.end_stage(1, k_dead); }
     SUBCASE("meanwhile") {}

@@ -51,13 +51,6 @@ struct Trial {
   }
 };
 
-FakeDaemon::Script answer(const Message& message) {
-  return [message](FakePeer& peer) {
-    static_cast<void>(peer.hear());
-    peer.say(message);
-  };
-}
-
 }  // namespace
 
 TEST_CASE("stage wait: what the daemon answers, and what the task says then") {
@@ -83,7 +76,7 @@ TEST_CASE("stage wait: what the daemon answers, and what the task says then") {
     CAPTURE(row.what);
     Trial trial;
     trial.speech = row.speech;
-    const auto result = trial.run({answer(row.answered)});
+    const auto result = trial.run({FakeDaemon::answer(row.answered)});
     CHECK(result.verdict == row.verdict);
     CHECK(trial.said == row.said);
     if (row.verdict == StageVerdict::go_on)
@@ -148,7 +141,7 @@ TEST_CASE("stage wait: a daemon that restarts is waited for") {
     static_cast<void>(peer.hear());
     peer.say(Progress{});
   };
-  CHECK(trial.run({dies, dies, answer(Ready{})}).verdict == StageVerdict::go_on);
+  CHECK(trial.run({dies, dies, FakeDaemon::answer(Ready{})}).verdict == StageVerdict::go_on);
 }
 
 TEST_CASE("stage wait: no daemon fails with what to do") {
@@ -162,7 +155,8 @@ TEST_CASE("stage wait: every refusal fails with its text") {
        {RefusalReason::malformed, RefusalReason::not_permitted, RefusalReason::unknown_job,
         RefusalReason::busy, RefusalReason::fault}) {
     Trial trial;
-    CHECK(trial.run({answer(Refused{reason, "some reason"})}).verdict == StageVerdict::fail);
+    CHECK(trial.run({FakeDaemon::answer(Refused{reason, "some reason"})}).verdict ==
+          StageVerdict::fail);
     CHECK(has(trial.said, "some reason"));
   }
 }
@@ -193,13 +187,14 @@ TEST_CASE("stage wait: a daemon that says nothing any more is given up as one th
 TEST_CASE("stage wait: none takes what is ready and never fails") {
   Trial ready;
   ready.order.patience = StageWait::none;
-  CHECK(ready.run({answer(Ready{{"NODESTAGE_DATASET=/l/d"}, {}})}).environment.size() == 1);
+  CHECK(ready.run({FakeDaemon::answer(Ready{{"NODESTAGE_DATASET=/l/d"}, {}})}).environment.size() ==
+        1);
 
   const Message others[] = {Progress{}, Failed{"cause", {}}, Refused{RefusalReason::fault, "why"}};
   for (const auto& message : others) {
     Trial trial;
     trial.order.patience = StageWait::none;
-    const auto result = trial.run({answer(message)});
+    const auto result = trial.run({FakeDaemon::answer(message)});
     CHECK(result.verdict == StageVerdict::go_on);
     CHECK(result.environment.empty());
     CHECK(trial.said.empty() == std::holds_alternative<Progress>(message));

@@ -11,31 +11,29 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint32_t k_told_job = 7;
-
 constexpr const char* k_output = "/home/alice/slurm-%j.out";
 
 // A job with an output file, whose stage-out ends as the test says.
 struct ToldSite : JobSite {
   explicit ToldSite(const char* stdout_path = k_output, std::uint32_t step = k_slurm_batch_step) {
     config.stageout.report = ReportTo::output;
-    Begin begin = request(k_told_job);
+    Begin begin = request(k_job);
     begin.stdout_path = stdout_path;
     run(begin, step);
     answers.clear();
-    end(k_told_job);
+    end(k_job);
   }
   // Of several nodes, the second one.
   struct Second {};
   explicit ToldSite(Second) {
     config.stageout.report = ReportTo::output;
-    Begin begin = shared_request(k_told_job);
+    Begin begin = shared_request(k_job);
     begin.stdout_path = k_output;
     run(begin, 0);
     JobNote note{.verdict = Verdict::ready,
                  .facts = {true, k_no_number, k_no_number, "name", true}};
-    hear_from_first(k_told_job, note);
-    end(k_told_job);
+    hear_from_first(k_job, note);
+    end(k_job);
   }
   // The second component of a heterogeneous job, of whose first scontrol says so.
   explicit ToldSite(const std::string& first, const char* stdout_path = k_output) {
@@ -44,11 +42,11 @@ struct ToldSite : JobSite {
     std::ofstream(config.slurm.scontrol)
         << "#!/bin/sh\n[ \"$4\" = 6 ] && echo '" << first << " x'\n";
     std::filesystem::permissions(config.slurm.scontrol, std::filesystem::perms::owner_all);
-    Begin begin = request(k_told_job);
+    Begin begin = request(k_job);
     begin.stdout_path = stdout_path;
-    begin.het_job = k_told_job - 1;
+    begin.het_job = k_job - 1;
     run(begin, 0);
-    end(k_told_job);
+    end(k_job);
     stage_out(WorkerPhase::done, ItemState::done);
     for (int looks = 0; workers.find(WorkerTask::append) == nullptr && !is_answered(); ++looks) {
       REQUIRE_MESSAGE(looks < 60'000, "scontrol's answer leads to no lines and to no answer");
@@ -57,13 +55,13 @@ struct ToldSite : JobSite {
     }
   }
   void run(const Begin& begin, std::uint32_t step) {
-    REQUIRE(std::holds_alternative<Accepted>(jobs->begin(begin)));
-    workers.finish(WorkerTask::stage, k_told_job, WorkerPhase::done, {});
-    Wait wait{.job = k_told_job, .step = step, .interval_ms = 1000};
+    accept(begin);
+    workers.finish(WorkerTask::stage, k_job, WorkerPhase::done, {});
+    Wait wait{.job = k_job, .step = step, .interval_ms = 1000};
     jobs->wait(wait, reply);
   }
   void stage_out(WorkerPhase phase, ItemState state, const char* note = "") {
-    workers.finish(WorkerTask::stage_out, k_told_job, phase, {output("a", state, 0, note)});
+    workers.finish(WorkerTask::stage_out, k_job, phase, {output("a", state, 0, note)});
   }
   // What is appended to the job's output now; "" when nothing is.
   [[nodiscard]] std::string lines() {
@@ -82,11 +80,11 @@ TEST_CASE("the epilog is answered when the job's output says what became of the 
   site.stage_out(WorkerPhase::done, ItemState::done);
   CHECK(site.lines() == "nodestage: n1: a -> /scratch/out: 3 files, 30 B in 0.0 s\n");
   CHECK_FALSE(site.is_answered());
-  CHECK(site.end(k_told_job) != 0);  // a second end starts nothing
+  CHECK(site.end(k_job) != 0);  // a second end starts nothing
   CHECK(site.workers.find(WorkerTask::stage_out) == nullptr);
   REQUIRE(site.workers.end(WorkerTask::append));
   CHECK(site.is_answered());
-  CHECK(site.state_of(k_told_job) == "");
+  CHECK(site.state_of(k_job) == "");
 }
 
 TEST_CASE("an output that does not answer keeps no epilog waiting for long") {
@@ -97,14 +95,14 @@ TEST_CASE("an output that does not answer keeps no epilog waiting for long") {
   site.pass(2s);
   CHECK(site.is_answered());
   REQUIRE(site.workers.end(WorkerTask::append, {WorkerEnd::Kind::ended, "was killed"}));
-  CHECK(site.state_of(k_told_job) == "");
+  CHECK(site.state_of(k_job) == "");
 }
 
 TEST_CASE("an epilog that can wait no longer goes when its results have been delivered") {
   ToldSite site;
   site.config.stageout.epilog_wait_s = 600;
   site.stage_out(WorkerPhase::done, ItemState::done);
-  site.jobs->end(End{k_told_job, k_no_number, 0, 1}, site.reply);
+  site.jobs->end(End{k_job, k_no_number, 0, 1}, site.reply);
   site.pass(2s);
   CHECK(site.is_answered());
   CHECK(site.trees("hold") == 0);
@@ -142,26 +140,31 @@ TEST_CASE("a node that ends before the batch script does writes nothing into its
 TEST_CASE("a node that ends when the batch script has ended writes its lines") {
   ToldSite site{ToldSite::Second{}};
   JobNote note{.outcome_known = true, .status = 0};
-  site.hear_from_first(k_told_job, note);
+  site.hear_from_first(k_job, note);
   site.stage_out(WorkerPhase::done, ItemState::done);
   CHECK(site.lines() != "");
 }
 
-TEST_CASE("a later component of a heterogeneous job writes to the output of the first") {
+TEST_CASE("a later component writes to the output of the first, or to a file while that runs") {
   if (skipped_without_root()) return;
-  ToldSite site(std::string("JobId=6 JobName=a b UserId=c(1) JobState=COMPLETING BatchFlag=1"));
-  const auto& order = site.workers.find(WorkerTask::append)->as<AppendOrder>();
-  CHECK(order.lines_to == LinesTo::output);
-  CHECK(order.output_job == 6);
-  CHECK(order.job_name == "a b");
-  CHECK(site.lines() == "nodestage: n1 (6+1): a -> /scratch/out: 3 files, 30 B in 0.0 s\n");
-}
-
-TEST_CASE("a later component that ends before the script writes to a file of its own") {
-  if (skipped_without_root()) return;
-  for (const char* first : {"JobId=6 JobState=RUNNING BatchFlag=1", "no answer"}) {
-    ToldSite site{std::string(first)};
-    CHECK(site.workers.find(WorkerTask::append)->as<AppendOrder>().lines_to == LinesTo::file);
+  struct Row {
+    const char* first;
+    LinesTo to;
+    const char* job_name;
+  };
+  for (const Row& row :
+       {Row{"JobId=6 JobName=a b UserId=c(1) JobState=COMPLETING BatchFlag=1", LinesTo::output,
+            "a b"},
+        Row{"slurm_load_jobs error: Invalid job id specified", LinesTo::output, ""},
+        Row{"JobId=6 JobState=RUNNING BatchFlag=1", LinesTo::file, ""},
+        Row{"no answer", LinesTo::file, ""}}) {
+    CAPTURE(row.first);
+    ToldSite site{std::string(row.first)};
+    const auto& order = site.workers.order<AppendOrder>();
+    CHECK(order.lines_to == row.to);
+    CHECK(order.output_job == 6);
+    CHECK(order.job_name == row.job_name);
+    CHECK(site.lines() == "nodestage: n1 (6+1): a -> /scratch/out: 3 files, 30 B in 0.0 s\n");
   }
 }
 
@@ -172,17 +175,9 @@ TEST_CASE("a component of a job without a script has no output") {
   CHECK(site.is_answered());
 }
 
-TEST_CASE("a component whose first is forgotten by Slurm writes to the output of that") {
-  if (skipped_without_root()) return;
-  ToldSite site(std::string("slurm_load_jobs error: Invalid job id specified"));
-  const auto& order = site.workers.find(WorkerTask::append)->as<AppendOrder>();
-  CHECK(order.lines_to == LinesTo::output);
-  CHECK(order.output_job == 6);
-}
-
 TEST_CASE("a run that is delivered beside the next one leaves the output to that") {
   ToldSite site;
-  Begin next = site.request(k_told_job, 1);
+  Begin next = site.request(k_job, 1);
   next.stdout_path = k_output;
   site.pass(std::chrono::seconds(epilog_wait_of(site.config) + 1));
   REQUIRE(site.is_answered());
@@ -217,7 +212,7 @@ TEST_CASE("many long lines fit where a worker reads them") {
   std::vector<ItemRecord> items;
   for (int i = 0; i < 64; ++i)
     items.push_back(output("a", ItemState::failed, 0, std::string(1600, 'x').c_str()));
-  site.workers.finish(WorkerTask::stage_out, k_told_job, WorkerPhase::failed, items);
+  site.workers.finish(WorkerTask::stage_out, k_job, WorkerPhase::failed, items);
   CHECK(site.lines().size() < k_max_request_bytes);
   CHECK(site.lines().find(" more: nodestage report 7)\n") != std::string::npos);
 }

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 
 #include "common/os/file.hpp"
 #include "daemon/root/basis/user_locks.hpp"
@@ -14,19 +13,6 @@
 
 using namespace nodestage;
 namespace fs = std::filesystem;
-
-namespace {
-
-void write(const fs::path& path, const char* text) { std::ofstream(path) << text; }
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  std::string text;
-  std::getline(file, text);
-  return text;
-}
-
-}  // namespace
 
 TEST_CASE("a call under a user's locks: what it does is done, and its errno is the caller's") {
   Scratch scratch;
@@ -65,14 +51,13 @@ TEST_CASE("a call whose child is killed is a fault, and can be made again") {
 TEST_CASE("of FUSE's connections, those of the user that wait are aborted, and no others") {
   Scratch scratch;
   for (const auto& [name, waiting] : {std::pair("37", "2\n"), {"38", "0\n"}}) {
-    fs::create_directory(scratch / name);
-    write(scratch / name + "/waiting", waiting);
-    write(scratch / name + "/abort", "");
+    write_file(scratch / name + "/waiting", waiting);
+    write_file(scratch / name + "/abort", "");
   }
   CHECK(abort_waiting_fuse(::geteuid() + 1, scratch.path()) == 0);
-  CHECK(text_of(scratch / "37/abort").empty());
+  CHECK(file_text(scratch / "37/abort").empty());
   CHECK(abort_waiting_fuse(::geteuid(), scratch.path()) == 1);
-  CHECK(text_of(scratch / "37/abort") == "1");
-  CHECK(text_of(scratch / "38/abort").empty());
+  CHECK(file_text(scratch / "37/abort") == "1");
+  CHECK(file_text(scratch / "38/abort").empty());
   CHECK(abort_waiting_fuse(::geteuid(), scratch / "missing") == 0);
 }

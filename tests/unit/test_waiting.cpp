@@ -58,9 +58,7 @@ TEST_CASE("a failure that the first node has, too, is said with its words, and a
     said = "no such file";
   }
   site.hear_from_first(7, note);
-  const auto* failed = std::get_if<Failed>(&site.answers.back());
-  REQUIRE(failed != nullptr);
-  CHECK(failed->cause == said);
+  CHECK(as<Failed>(site.answers.back()).cause == said);
 }
 
 TEST_CASE("the cause of a failure goes to the nodes that can read it") {
@@ -71,10 +69,7 @@ TEST_CASE("the cause of a failure goes to the nodes that can read it") {
   begin.first_node = "n1";
   site.accept(begin);
   const auto say = [&](const char* from, std::uint8_t waits, NodeState state, const char* cause) {
-    NodeNote body;
-    body.state = state;
-    body.waits = waits;
-    body.cause = cause;
+    NodeNote body{.state = state, .waits = waits, .cause = cause};
     site.jobs->take_note({{"n1"}, from, 7, 0, ++site.sequence, body}, "");
   };
   say("n2", k_reads_causes, NodeState::staging, "");

@@ -1,7 +1,6 @@
 #include "daemon/root/basis/areas.hpp"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
@@ -14,7 +13,6 @@
 #include <cstring>
 #include <random>
 
-#include "common/os/file.hpp"
 #include "common/os/permissions.hpp"
 #include "common/text/parsing.hpp"
 #include "common/wire/worker_order.hpp"

@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "common/os/child.hpp"
 #include "common/os/passed_descriptors.hpp"
 #include "common/wire/protocol.hpp"
 #include "daemon/root/basis/log.hpp"
@@ -108,7 +107,7 @@ Packet take_packet(int connection, Descriptors descriptors) {
 ConnectionCloser::~ConnectionCloser() {
   start_child();
   for (const auto& [pid_fd, child] : children_) loop_.forget(pid_fd);
-  if (timer_) loop_.cancel(*timer_);
+  loop_.cancel(timer_);
 }
 
 void ConnectionCloser::close(Fd connection) {
@@ -158,8 +157,7 @@ void ConnectionCloser::ended(int pid_fd) {
   loop_.forget(pid_fd);
   static_cast<void>(children_.at(pid_fd).process.reap());
   children_.erase(pid_fd);
-  if (timer_) loop_.cancel(*timer_);
-  timer_.reset();
+  loop_.cancel(timer_);
   wait();
 }
 

@@ -12,7 +12,6 @@
 // there are too many of both, is_full() says so, and nobody may be accepted any more.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -57,7 +56,6 @@ class ConnectionCloser {
   // Leaves the rest to a child that nobody waits for.
   ~ConnectionCloser();
   ConnectionCloser(const ConnectionCloser&) = delete;
-  ConnectionCloser& operator=(const ConnectionCloser&) = delete;
 
   // The other end reads what was sent to it, and then the end. accept_packets() was called.
   void close(Fd connection);

@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
 
 #include "common/text/human.hpp"
 #include "daemon/root/basis/service_manager.hpp"

@@ -59,6 +59,11 @@ std::uint64_t Loop::wall_ms() const {
 
 void Loop::cancel(TimerId timer) { timers_.erase(timer); }
 
+void Loop::cancel(std::optional<TimerId>& timer) {
+  if (timer) cancel(*timer);
+  timer.reset();
+}
+
 int Loop::milliseconds_to_next_timer() const {
   if (timers_.empty()) return -1;
   const auto left = timers_.begin()->first.first - now();
@@ -92,9 +97,7 @@ Status Loop::run() {
     const int count =
         ::epoll_wait(epoll_.get(), events, std::size(events), milliseconds_to_next_timer());
     if (count < 0 && errno != EINTR) return system_error("epoll_wait");
-    for (int i = 0; i < count && !stopped_; ++i) {
-      handle(events[i].data.u64, events[i].events);
-    }
+    for (int i = 0; i < count && !stopped_; ++i) handle(events[i].data.u64, events[i].events);
     run_due_timers();
   }
   stopped_ = false;

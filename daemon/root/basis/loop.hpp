@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "common/os/file.hpp"
@@ -33,6 +34,8 @@ class Loop {
   // Calls `due` once. A timer that is set in a timer's callback runs in a later round.
   TimerId after(std::chrono::milliseconds delay, Callback due);
   void cancel(TimerId timer);
+  // Cancels it, if there is one, and resets it.
+  void cancel(std::optional<TimerId>& timer);
 
   // The time by which timers are due, and the wall clock, for what outlives the daemon:
   // milliseconds and seconds since 1970.

@@ -12,7 +12,6 @@
 // what waits for them gets an error.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -9,7 +9,6 @@
 #include <memory>
 
 #include "common/text/human.hpp"
-#include "common/wire/status_file.hpp"
 #include "daemon/root/basis/log.hpp"
 
 namespace nodestage {
@@ -28,30 +27,30 @@ std::string fault_in(const WorkerStatus& status, ChangeTime before, const Worker
 
 }  // namespace
 
-void Comparisons::ask(const CacheEntry& entry) {
-  turns_[entry.uid].waiting.insert(entry.name);
-  go_on(entry.uid);
+void Cache::compare(const CacheEntry& entry) {
+  comparisons_[entry.uid].waiting.insert(entry.name);
+  compare_next(entry.uid);
 }
 
-void Comparisons::go_on(std::uint32_t uid) {
-  Turn& turn = turns_[uid];
-  while (!turn.is_at_work && !turn.waiting.empty()) {
-    const auto next = turn.waiting.extract(turn.waiting.begin());
-    const CacheEntry* entry = find_(next.value());
-    if (entry != nullptr) turn.is_at_work = start(*entry);
+void Cache::compare_next(std::uint32_t uid) {
+  Comparisons& of_user = comparisons_[uid];
+  while (!of_user.is_at_work && !of_user.waiting.empty()) {
+    const auto next = of_user.waiting.extract(of_user.waiting.begin());
+    const CacheEntry* entry = find(next.value());
+    if (entry != nullptr) of_user.is_at_work = start_comparison(*entry);
   }
-  if (!turn.is_at_work) turns_.erase(uid);
+  if (!of_user.is_at_work) comparisons_.erase(uid);
 }
 
-bool Comparisons::start(const CacheEntry& entry) {
+bool Cache::start_comparison(const CacheEntry& entry) {
   const auto tree = area_.open_tree(entry);
   const auto status = std::make_shared<Fd>(::memfd_create("nodestage-compare", MFD_CLOEXEC));
   if (!tree || !*status) {
-    on_result_(entry.name, entry.changed, "it could not be opened");
+    compared(entry.name, entry.changed, "it could not be opened");
     return false;
   }
   WorkerStart start;
-  start.program = config_.daemon.worker_path;
+  start.program = deps_.config.daemon.worker_path;
   start.cgroup = "compare-" + entry.directory;  // which other users can list
   start.groups = Groups::primary;
   start.directory_fd = tree->get();
@@ -60,21 +59,21 @@ bool Comparisons::start(const CacheEntry& entry) {
   order.uid = entry.uid;
   order.gid = entry.gid;
   start.order = order;
-  const auto id =
-      workers_.start(start, {1, config_.worker.memory_bytes, config_.worker.pids},
-                     {.run = k_removal_limit}, Subject{{}, entry.uid, "compare", entry.name},
-                     [this, name = entry.name, uid = entry.uid, before = entry.changed, status](
-                         const WorkerEnd& end) { ended(name, uid, before, status->get(), end); });
-  if (!id) on_result_(entry.name, entry.changed, "it could not be looked at: " + id.error().what);
+  const auto id = deps_.workers.start(
+      start, {1, deps_.config.worker.memory_bytes, deps_.config.worker.pids},
+      {.run = k_removal_limit}, Subject{{}, entry.uid, "compare", entry.name},
+      [this, name = entry.name, uid = entry.uid, before = entry.changed,
+       status](const WorkerEnd& end) { comparison_ended(name, uid, before, status->get(), end); });
+  if (!id) compared(entry.name, entry.changed, "it could not be looked at: " + id.error().what);
   return static_cast<bool>(id);
 }
 
-void Comparisons::ended(const std::string& name, std::uint32_t uid, ChangeTime before,
-                        int status_fd, const WorkerEnd& end) {
+void Cache::comparison_ended(const std::string& name, std::uint32_t uid, ChangeTime before,
+                             int status_fd, const WorkerEnd& end) {
   const auto status = read_worker_status(status_fd);
-  turns_[uid].is_at_work = false;
-  on_result_(name, before, fault_in(status ? *status : WorkerStatus{}, before, end));
-  go_on(uid);
+  comparisons_[uid].is_at_work = false;
+  compared(name, before, fault_in(status ? *status : WorkerStatus{}, before, end));
+  compare_next(uid);
 }
 
 namespace {
@@ -166,11 +165,15 @@ const CacheEntry* Cache::find(const std::string& name) const {
   return found == entries_.end() || !found->second.fault.empty() ? nullptr : &found->second.entry;
 }
 
-bool Cache::is_on_its_disk(int directory_fd) const {
+bool Cache::is_on_device_of(int fd) const {
   struct stat there {};
   struct stat here {};
-  return ::fstat(directory_fd, &there) == 0 && ::fstat(deps_.areas.cache_fd(), &here) == 0 &&
-         there.st_dev == here.st_dev && !deps_.areas.is_mount(directory_fd);
+  return ::fstat(fd, &there) == 0 && ::fstat(deps_.areas.cache_fd(), &here) == 0 &&
+         there.st_dev == here.st_dev;
+}
+
+bool Cache::is_on_its_disk(int directory_fd) const {
+  return is_on_device_of(directory_fd) && !deps_.areas.is_mount(directory_fd);
 }
 
 Status Cache::reserve(CacheEntry& entry) {
@@ -264,7 +267,7 @@ void Cache::unused(const std::string& name) {
   if (found == entries_.end()) return;
   const Kept& kept = found->second;
   if (kept.fault.empty() && kept.entry.changed != ChangeTime{}) {
-    comparisons_.ask(kept.entry);
+    compare(kept.entry);
     return;
   }
   evict(found, kept.fault.empty() ? "the disk had no room for its record" : "it was changed");
@@ -325,21 +328,16 @@ Cache::Entries::iterator Cache::next_to_go(const Which& which) {
 }
 
 Amount Cache::unused_on(int disk_fd) const {
-  struct stat there {};
-  struct stat here {};
-  const bool is_here = ::fstat(disk_fd, &there) == 0 &&
-                       ::fstat(deps_.areas.cache_fd(), &here) == 0 && there.st_dev == here.st_dev;
+  const bool is_here = is_on_device_of(disk_fd);
   Amount sum;
-  for (const auto& [name, kept] : entries_) {
+  for (const auto& [name, kept] : entries_)
     if (is_here && can_go(kept)) sum = sum + most_of(kept.entry);
-  }
   return sum;
 }
 
 bool Cache::make_room() {
-  for (auto next = next_to_go({}); next != entries_.end(); next = next_to_go({})) {
+  for (auto next = next_to_go({}); next != entries_.end(); next = next_to_go({}))
     if (evict(next, "its space is needed", Haste::needed)) return true;
-  }
   return false;
 }
 

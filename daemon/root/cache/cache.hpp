@@ -2,7 +2,6 @@
 // removed: one without users as soon as its space is needed.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -23,47 +22,6 @@
 
 namespace nodestage {
 
-// Comparisons: finds out whether trees of the cache are as they were published, by workers with the
-// rights of their users, one at a time for each user, at the lowest priority.
-class Comparisons {
- public:
-  // Reports on the entry of that name that was published at `before`: a success if it is as it was,
-  // else why it does not count any more.
-  using OnResult =
-      std::function<void(const std::string& name, ChangeTime before, const std::string& fault)>;
-
-  using Find = std::function<const CacheEntry*(const std::string& name)>;
-
-  Comparisons(const CacheArea& area, Workers& workers, const Config& config, Find find,
-              OnResult on_result)
-      : area_(area),
-        workers_(workers),
-        config_(config),
-        find_(std::move(find)),
-        on_result_(std::move(on_result)) {}
-
-  // Queues a comparison, unless one is queued already. Calls on_result later, once; not for an
-  // entry that find() no longer knows when its turn has come.
-  void ask(const CacheEntry& entry);
-
- private:
-  struct Turn {
-    std::set<std::string> waiting;  // names
-    bool is_at_work = false;
-  };
-  void go_on(std::uint32_t uid);
-  bool start(const CacheEntry& entry);
-  void ended(const std::string& name, std::uint32_t uid, ChangeTime before, int status_fd,
-             const WorkerEnd& end);
-
-  const CacheArea& area_;
-  Workers& workers_;
-  const Config& config_;
-  Find find_;
-  OnResult on_result_;
-  std::map<std::uint32_t, Turn> turns_;  // by uid
-};
-
 class Cache {
  public:
   struct Deps {
@@ -77,7 +35,6 @@ class Cache {
   };
   explicit Cache(const Deps& deps) : deps_(deps) {}
   Cache(const Cache&) = delete;
-  Cache& operator=(const Cache&) = delete;
 
   // Takes the entries of an earlier daemon. Call it first, then use() for what its jobs use, and
   // loaded() when no worker of it runs that is not taken over. Entries that do not count are trash
@@ -96,7 +53,6 @@ class Cache {
   [[nodiscard]] std::string path() const { return deps_.areas.cache_path(); }
   // Returns whether a tree that lies below there can be kept.
   [[nodiscard]] bool is_on_its_disk(int directory_fd) const;
-  [[nodiscard]] std::string path_of(const CacheEntry& entry) const { return area_.path_of(entry); }
 
   // Makes a new directory for an entry that a job is about to stage. Refuses a name whose entry is
   // in use and no further job may use.
@@ -129,17 +85,9 @@ class Cache {
   bool make_room();
   bool make_room_of(std::uint32_t uid);
 
-  // Of an entry for readers: the directory in which its keeper stages it, its path, and its
-  // removal.
-  [[nodiscard]] Result<Fd> make_work(const CacheEntry& entry) const {
-    return area_.make_work(entry);
-  }
-  [[nodiscard]] Result<Fd> open_work(const CacheEntry& entry) const {
-    return area_.open_work(entry);
-  }
-  [[nodiscard]] std::string work_path(const CacheEntry& entry) const {
-    return area_.work_path(entry);
-  }
+  // Where entries are, and where the keeper stages one for readers. What it has staged is removed
+  // by remove_work().
+  [[nodiscard]] const CacheArea& area() const { return area_; }
   void remove_work(const CacheEntry& entry) const {
     area_.remove_work(entry);
     deps_.trash.sweep();
@@ -162,11 +110,22 @@ class Cache {
     bool is_dropped = false;  // drop() has not come to it yet
   };
   using Entries = std::map<std::string, Kept>;
+  // Whether trees are as they were published, which workers with the rights of their users find
+  // out, one at a time for each user, at the lowest priority.
+  struct Comparisons {
+    std::set<std::string> waiting;  // names
+    bool is_at_work = false;
+  };
   static bool can_go(const Kept& kept) { return kept.users.empty() && !kept.is_stuck; }
   void find_keeper();
   Status let_in(const Kept& kept);
   void add(CacheEntry entry);
   void unused(const std::string& name);
+  void compare(const CacheEntry& entry);
+  void compare_next(std::uint32_t uid);
+  bool start_comparison(const CacheEntry& entry);
+  void comparison_ended(const std::string& name, std::uint32_t uid, ChangeTime before,
+                        int status_fd, const WorkerEnd& end);
   void compared(const std::string& name, ChangeTime before, const std::string& fault);
   enum class Haste { none, needed };
   bool evict(Entries::iterator kept, const char* why, Haste haste = Haste::none);
@@ -176,16 +135,14 @@ class Cache {
   void look_after();
   void look();
   [[nodiscard]] bool is_pressed() const;
+  [[nodiscard]] bool is_on_device_of(int fd) const;
   [[nodiscard]] std::uint64_t sum() const;
   [[nodiscard]] CacheRow row_of(const Kept& kept) const;
 
   Deps deps_;
   CacheArea area_{deps_.areas, deps_.boot};
-  Comparisons comparisons_{area_, deps_.workers, deps_.config,
-                           [this](const std::string& name) { return find(name); },
-                           [this](const std::string& name, ChangeTime before,
-                                  const std::string& fault) { compared(name, before, fault); }};
   Entries entries_;
+  std::map<std::uint32_t, Comparisons> comparisons_;  // by uid
   std::string refusal_;
   std::optional<LocalUser> keeper_;
   std::optional<Loop::TimerId> timer_;

@@ -7,12 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <set>
 
 #include "common/os/child.hpp"
-#include "common/os/file.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/wall_clock.hpp"
 #include "common/text/encodings.hpp"
@@ -123,9 +120,8 @@ constexpr mode_t k_write_bits = 0222;
 
 // Returns the entry that a name in the cache belongs to, a directory's or a record's.
 std::string entry_of(std::string_view name) {
-  for (const std::string_view suffix : {std::string_view(k_record), std::string_view(k_draft)}) {
+  for (const std::string_view suffix : {std::string_view(k_record), std::string_view(k_draft)})
     if (name.ends_with(suffix)) return std::string(name.substr(0, name.size() - suffix.size()));
-  }
   return std::string(name);
 }
 
@@ -158,9 +154,8 @@ std::vector<CacheEntry> CacheArea::load() {
   auto stream = DirectoryStream::at(areas_.cache_fd());
   while (const auto name = stream.next()) names.insert(entry_of(*name));
   std::vector<CacheEntry> entries;
-  for (const std::string& name : names) {
+  for (const std::string& name : names)
     if (auto entry = load_entry(name)) entries.push_back(std::move(*entry));
-  }
   return entries;
 }
 

@@ -74,7 +74,6 @@ std::string entry_name(std::uint32_t uid, std::string_view key);
 // a name in the cache, though they cannot list it. With a name made of the key they would learn
 // which user has staged what.
 Result<std::string> new_entry_directory(std::uint32_t uid);
-// Returns whether it can be the name of a tree.
 bool is_tree_name(std::string_view name);
 
 std::string encode_entry(const CacheEntry& entry);

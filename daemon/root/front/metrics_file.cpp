@@ -16,8 +16,7 @@ constexpr std::chrono::seconds k_oldest{60};
 void MetricsFile::settings_changed() {
   if (config_.metrics.textfile == path_) return;
   if (!path_.empty()) ::unlink(path_.c_str());
-  if (timer_) loop_.cancel(*timer_);
-  timer_.reset();
+  loop_.cancel(timer_);
   path_ = config_.metrics.textfile;
   written_.clear();
   has_failed_ = false;

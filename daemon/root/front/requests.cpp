@@ -38,14 +38,12 @@ Ticket handle(const Caller& caller, const End& m) { return caller.jobs.end(m, ca
 
 Ticket handle(const Caller& caller, const Wait& m) {
   if (m.goes_on < k_looks || caller.uid == 0) return caller.jobs.wait(m, caller.reply);
-  caller.reply(
-      Refused{RefusalReason::not_permitted, "only slurmstepd may report a step that observes"});
-  return 0;
+  return answered(caller.reply, Refused{RefusalReason::not_permitted,
+                                        "only slurmstepd may report a step that observes"});
 }
 
 Ticket handle(const Caller& caller, const Exited& m) {
-  caller.reply(caller.jobs.exited(m));
-  return 0;
+  return answered(caller.reply, caller.jobs.exited(m));
 }
 
 Ticket handle(const Caller& caller, const StatusQuery& m) {
@@ -53,14 +51,12 @@ Ticket handle(const Caller& caller, const StatusQuery& m) {
     caller.reply(status.row);
     for (const StatusItem& item : status.items) caller.reply(item);
   }
-  caller.reply(Accepted{});
-  return 0;
+  return answered(caller.reply, Accepted{});
 }
 
 Ticket handle(const Caller& caller, const HeldQuery&) {
   for (const HeldRow& row : caller.jobs.held(caller.uid)) caller.reply(row);
-  caller.reply(Accepted{});
-  return 0;
+  return answered(caller.reply, Accepted{});
 }
 
 Ticket handle(const Caller& caller, const Recover& m) {
@@ -72,32 +68,27 @@ Ticket handle(const Caller& caller, const Await& m) { return caller.jobs.await(m
 Ticket handle(const Caller& caller, const ReportQuery& m) {
   for (std::string& report : caller.jobs.reports(m.job, caller.uid))
     caller.reply(ReportRow{std::move(report)});
-  caller.reply(Accepted{});
-  return 0;
+  return answered(caller.reply, Accepted{});
 }
 
 Ticket handle(const Caller& caller, const CacheQuery&) {
   for (const CacheRow& row : caller.jobs.cache(caller.uid)) caller.reply(row);
-  caller.reply(Accepted{});
-  return 0;
+  return answered(caller.reply, Accepted{});
 }
 
 Ticket handle(const Caller& caller, const CacheDrop& m) {
   for (const CacheRow& row : caller.jobs.drop(caller.uid, m.names)) caller.reply(row);
-  caller.reply(Accepted{});
-  return 0;
+  return answered(caller.reply, Accepted{});
 }
 
 Ticket handle(const Caller& caller, const Push& m) { return caller.jobs.push(m, caller.reply); }
 
 Ticket handle(const Caller& caller, const PlaceQuery& m) {
-  caller.reply(caller.jobs.place(m));
-  return 0;
+  return answered(caller.reply, caller.jobs.place(m));
 }
 
 Ticket handle(const Caller& caller, const ImagesMounted& m) {
-  caller.reply(caller.jobs.mounted(m, std::move(caller.descriptors)));
-  return 0;
+  return answered(caller.reply, caller.jobs.mounted(m, std::move(caller.descriptors)));
 }
 
 // Of the job, or of the held run, that a message names.
@@ -126,8 +117,7 @@ bool may(const Caller& caller, const T& message, Sender sender) {
 
 Ticket refuse(const Caller& caller, RefusalReason reason, const std::string& what) {
   log_refusal("uid=" + std::to_string(caller.uid), what);
-  caller.reply(Refused{reason, what});
-  return 0;
+  return answered(caller.reply, Refused{reason, what});
 }
 
 Reply reply_of(const Caller& caller, Answered answered) {

@@ -1,6 +1,5 @@
 #include "daemon/root/front/server.hpp"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -303,7 +302,7 @@ void Server::close(std::uint64_t id) {
   for (const std::string& packet : connection.unsent) release(connection, packet.size());
   const auto account = accounts_.find(connection.uid);
   if (--account->second.connections == 0) accounts_.erase(account);
-  if (connection.deadline) loop_.cancel(*connection.deadline);
+  loop_.cancel(connection.deadline);
   if (connection.ticket != 0) jobs_.leave(connection.ticket);
   closer_.close(std::move(connection.fd));
 }

@@ -27,11 +27,11 @@ void Measurements::ask(const JobRecord& record) {
 }
 
 void Measurements::expect(const JobKey& key) {
-  if (!is_running(key)) tries_.try_emplace(key, Tries{0, 0, loop_.wall_s() + k_again_s});
+  if (!is_running(key)) tries_.try_emplace(key, Tries{0, 0, deps_.loop.wall_s() + k_again_s});
 }
 
 bool Measurements::is_running(const JobKey& key) const {
-  return workers_.is_working(key, WorkerTask::measure);
+  return deps_.workers.is_working(key, WorkerTask::measure);
 }
 
 std::optional<std::uint64_t> Measurements::due(const JobKey& key) const {
@@ -43,28 +43,29 @@ bool Measurements::is_late(const JobKey& key) const {
   const auto found = tries_.find(key);
   if (found == tries_.end()) return false;
   const Tries& tries = found->second;
-  return tries.failed > 0 || (tries.since != 0 && loop_.wall_s() >= tries.since + k_first_pause_s);
+  return tries.failed > 0 ||
+         (tries.since != 0 && deps_.loop.wall_s() >= tries.since + k_first_pause_s);
 }
 
 Turns::Begun Measurements::start(const JobKey& key) {
-  JobRecord* record = table_.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->hold.since == 0 || record->state == JobState::gone ||
       is_leaving_(key))
     return Turns::Begun::no;
-  const auto tree = files_.directory(*record);
+  const auto tree = deps_.files.directory(*record);
   if (!tree) return Turns::Begun::no;
-  WorkerStart order = workers_.order(*record, WorkerTask::measure);
+  WorkerStart order = deps_.workers.order(*record, WorkerTask::measure);
   order.directory_fd = tree->get();
-  JobWorkers::Bounds bounds = workers_.bounds(*record, WorkerTask::measure);
+  JobWorkers::Bounds bounds = deps_.workers.bounds(*record, WorkerTask::measure);
   bounds.resources.cpus = 1;
   bounds.limits.run = k_measure_limit;
-  const Status started =
-      workers_.start(*record, order, bounds,
-                     [this, uid = record->begin.uid](const JobKey& ended, const WorkerEnd& end) {
-                       measured(ended, uid, end);
-                     });
+  const Status started = deps_.workers.start(
+      *record, order, bounds,
+      [this, uid = record->begin.uid](const JobKey& ended, const WorkerEnd& end) {
+        measured(ended, uid, end);
+      });
   Tries& tries = tries_[key];
-  if (tries.since == 0) tries.since = loop_.wall_s();
+  if (tries.since == 0) tries.since = deps_.loop.wall_s();
   if (started) return Turns::Begun::yes;
   log::error(about(*record), "cannot be measured: {}", started.error().what);
   try_later(key);
@@ -73,16 +74,16 @@ Turns::Begun Measurements::start(const JobKey& key) {
 
 void Measurements::measured(const JobKey& key, std::uint32_t uid, const WorkerEnd& end) {
   turns_.end(uid, key);
-  JobRecord* record = table_.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (record == nullptr) return;
-  const WorkerStatus status = files_.status(key, WorkerTask::measure);
+  const WorkerStatus status = deps_.files.status(key, WorkerTask::measure);
   if (status.phase != WorkerPhase::done || status.items.empty()) {
     log::warn(about(*record), "cannot be measured: the process {}", end.text);
     record->hold.is_measured = false;
-    table_.save(*record);
+    deps_.table.save(*record);
     return try_later(key);
   }
-  tries_[key] = Tries{0, 0, loop_.wall_s() + k_again_s};
+  tries_[key] = Tries{0, 0, deps_.loop.wall_s() + k_again_s};
   on_end_(key);
   note(*record, status.items[0]);
 }
@@ -96,12 +97,12 @@ void Measurements::note(JobRecord& record, const ItemRecord& measured) {
   hold.is_measured = true;
   log::info(about(record), "{} are held, in {} files and directories", human_bytes(hold.bytes),
             human_count(hold.inodes));
-  table_.save(record);
+  deps_.table.save(record);
 }
 
 void Measurements::try_later(const JobKey& key) {
   Tries& tries = tries_[key];
-  tries.due = loop_.wall_s() + retry_delay_s(++tries.failed, k_first_pause_s, k_most_pause_s);
+  tries.due = deps_.loop.wall_s() + retry_delay_s(++tries.failed, k_first_pause_s, k_most_pause_s);
   on_end_(key);
 }
 
@@ -311,10 +312,7 @@ std::vector<JobKey> HeldResults::find(const Recover& ask) const {
 }
 
 Ticket HeldResults::recover(const Recover& ask, Ticket ticket, const Reply& reply) {
-  const auto refuse = [&reply](Refused refusal) -> Ticket {
-    reply(std::move(refusal));
-    return 0;
-  };
+  const auto refuse = [&reply](const Refused& refusal) { return answered(reply, refusal); };
   if (!is_usable(ask.directory))
     return refuse({RefusalReason::malformed, "the directory must be an absolute path"});
   const auto keys = find(ask);

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "common/settings/config.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/loop.hpp"
@@ -35,15 +34,8 @@ class Measurements {
   // Whether the results are about to be removed.
   using IsLeaving = std::function<bool(const JobKey& key)>;
 
-  Measurements(Loop& loop, JobTable& table, const JobFiles& files, JobWorkers& workers,
-               std::size_t of_one_user, IsLeaving is_leaving, OnEnd on_end)
-      : loop_(loop),
-        table_(table),
-        files_(files),
-        workers_(workers),
-        turns_(loop, of_one_user),
-        is_leaving_(std::move(is_leaving)),
-        on_end_(std::move(on_end)) {}
+  Measurements(const JobDeps& deps, IsLeaving is_leaving, OnEnd on_end)
+      : deps_(deps), is_leaving_(std::move(is_leaving)), on_end_(std::move(on_end)) {}
 
   // Measures when it is the user's turn. The result goes into the record and the journal.
   void ask(const JobRecord& record);
@@ -67,11 +59,8 @@ class Measurements {
   void note(JobRecord& record, const ItemRecord& measured);
   void try_later(const JobKey& key);
 
-  Loop& loop_;
-  JobTable& table_;
-  const JobFiles& files_;
-  JobWorkers& workers_;
-  Turns turns_;
+  JobDeps deps_;
+  Turns turns_{deps_.loop};
   IsLeaving is_leaving_;
   OnEnd on_end_;
   std::map<JobKey, Tries> tries_;
@@ -79,19 +68,11 @@ class Measurements {
 
 class HeldResults {
  public:
-  struct Deps {
-    Loop& loop;
-    const Config& config;
-    const Areas& areas;
-    JobTable& table;
-    const JobFiles& files;
-    JobWorkers& workers;
+  struct Deps : JobDeps {
     Notices& notices;
-    JobEvents& events;
   };
   explicit HeldResults(const Deps& deps) : deps_(deps) {}
   HeldResults(const HeldResults&) = delete;
-  HeldResults& operator=(const HeldResults&) = delete;
 
   // Makes the state held, after a stage-out that has failed for `record.cause`. Reports `held`.
   void hold(JobRecord& record);
@@ -136,26 +117,13 @@ class HeldResults {
   void write_held_notice(const JobRecord& record);
   void recovery_ended(const JobKey& key, const std::optional<std::string>& directory);
 
-  // For each user and kind of work: targets that hang delay only their owner's other results, and
-  // thousands of results do not start thousands of processes.
-  static constexpr std::size_t k_turns = 4;
-
   Deps deps_;
-  Turns retries_{deps_.loop, k_turns};
-  Measurements measurements_{deps_.loop,
-                             deps_.table,
-                             deps_.files,
-                             deps_.workers,
-                             k_turns,
-                             [this](const JobKey& key) { return is_leaving(key); },
+  Turns retries_{deps_.loop};
+  Measurements measurements_{deps_, [this](const JobKey& key) { return is_leaving(key); },
                              [this](const JobKey& key) { set_timer(key); }};
-  Recoveries recoveries_{
-      deps_.loop,
-      deps_.table,
-      deps_.files,
-      deps_.workers,
-      k_turns,
-      [this](const JobKey& key, const std::optional<std::string>& to) { recovery_ended(key, to); }};
+  Recoveries recoveries_{deps_, [this](const JobKey& key, const std::optional<std::string>& to) {
+                           recovery_ended(key, to);
+                         }};
   std::map<JobKey, Loop::TimerId> timers_;  // for the next thing to do
   std::map<JobKey, std::string> partings_;  // of those that leave, after their notice
 };

@@ -45,6 +45,12 @@ std::string who_removed(const JobRecord& record) {
                "script cleans up too early.";
 }
 
+// Copies them to DIR: of a job of several nodes, those of all.
+std::string recover_command(const JobRecord& record) {
+  return "nodestage recover " + run_name(record.key()) + " DIR " +
+         (record.begin.node_count > 1 ? "--all-nodes" : "--node=" + printable(record.begin.node));
+}
+
 // Without the advice below it.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -80,9 +86,8 @@ bool can_try_again(const WorkerStatus& status) {
 
 std::uint64_t delivered_items(const WorkerStatus& status) {
   std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < std::min<std::size_t>(status.items.size(), 64); ++i) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(status.items.size(), 64); ++i)
     if (state_of(status.items[i]) == ItemState::done) bits |= 1ULL << i;
-  }
   return bits;
 }
 
@@ -112,11 +117,6 @@ std::vector<std::string> reasons_of(const WorkerStatus& status, const std::strin
 std::string run_name(const JobKey& key) {
   const std::string job = std::to_string(key.job);
   return key.restart == 0 ? job : job + "." + std::to_string(key.restart);
-}
-
-std::string recover_command(const JobRecord& record) {
-  return "nodestage recover " + run_name(record.key()) + " DIR " +
-         (record.begin.node_count > 1 ? "--all-nodes" : "--node=" + printable(record.begin.node));
 }
 
 std::string recovered_to(const JobRecord& record, const std::string& directory) {
@@ -310,9 +310,8 @@ std::vector<std::string> result_lines(const JobRecord& record, const WorkerStatu
   if (record.push_has_failed)
     lines.emplace_back("deliveries while the job ran had failed; this is what its end has done:");
   const std::vector<std::string> all = delivery_lines(status);
-  for (std::size_t i = 0; i < all.size(); ++i) {
+  for (std::size_t i = 0; i < all.size(); ++i)
     if (is_reported(status.items[i], record)) lines.push_back(all[i]);
-  }
   return lines;
 }
 
@@ -328,9 +327,8 @@ std::vector<std::string> released_lines(const WorkerStatus& status, const std::s
   if (!parting.empty()) return {printable(parting)};
   std::vector<std::string> lines;
   const std::vector<std::string> all = delivery_lines(status);
-  for (std::size_t i = 0; i < all.size(); ++i) {
+  for (std::size_t i = 0; i < all.size(); ++i)
     if (state_of(status.items[i]) == ItemState::done) lines.push_back(all[i]);
-  }
   lines.emplace_back(k_kept_delivered);
   return lines;
 }

@@ -41,9 +41,6 @@ std::vector<std::string> reasons_of(const WorkerStatus& status, const std::strin
 // Returns "12", or "12.1" for a later run, as `nodestage recover` takes it.
 std::string run_name(const JobKey& key);
 
-// Returns the command that copies a job's held results to DIR: of a job of several nodes, those of
-// all.
-std::string recover_command(const JobRecord& record);
 // Returns where `nodestage recover` with `directory` copies them. The nodes of a job can have files
 // of the same name, so that each has a directory of its own.
 std::string recovered_to(const JobRecord& record, const std::string& directory);

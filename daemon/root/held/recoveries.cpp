@@ -26,22 +26,22 @@ void Recoveries::ask(const JobRecord& record, Ticket ticket, Reply reply,
 void Recoveries::report_progress(const JobKey& key) {
   const auto found = asked_.find(key);
   if (found == asked_.end()) return;
-  found->second.timer = loop_.after(k_progress_pause, [this, key] { report_progress(key); });
+  found->second.timer = deps_.loop.after(k_progress_pause, [this, key] { report_progress(key); });
   if (!found->second.reply) return;
   Progress progress;
-  if (workers_.is_working(key, WorkerTask::recover))
-    progress = progress_of(files_.status(key, WorkerTask::recover));
+  if (deps_.workers.is_working(key, WorkerTask::recover))
+    progress = progress_of(deps_.files.status(key, WorkerTask::recover));
   found->second.reply(progress);
 }
 
 void Recoveries::go_on(const JobRecord& record) {
   const JobKey key = record.key();
-  if (!is_busy(key) || workers_.is_working(key, WorkerTask::recover)) return;
+  if (!is_busy(key) || deps_.workers.is_working(key, WorkerTask::recover)) return;
   turns_.ask(record.begin.uid, key, [this, key] { return start(key); });
 }
 
 Turns::Begun Recoveries::start(const JobKey& key) {
-  JobRecord* record = table_.find(key);
+  JobRecord* record = deps_.table.find(key);
   const auto asked = asked_.find(key);
   if (record == nullptr || asked == asked_.end() || record->state != JobState::held)
     return Turns::Begun::no;
@@ -53,21 +53,21 @@ Turns::Begun Recoveries::start(const JobKey& key) {
 }
 
 Status Recoveries::start_worker(JobRecord& record, const Asked& asked) {
-  TRY_ASSIGN(const Fd tree, files_.directory(record));
-  WorkerStart order = workers_.order(record, WorkerTask::recover);
+  TRY_ASSIGN(const Fd tree, deps_.files.directory(record));
+  WorkerStart order = deps_.workers.order(record, WorkerTask::recover);
   std::get<RecoverOrder>(order.order).recover_to = asked.directory;
   order.directory_fd = tree.get();
   // Each has its own name: an earlier one may be stuck in the kernel.
   order.cgroup += "." + std::to_string(asked.ticket);
-  return workers_.start(record, order, workers_.bounds(record, WorkerTask::recover),
-                        [this](const JobKey& key, const WorkerEnd& end) { ended(key, end); });
+  return deps_.workers.start(record, order, deps_.workers.bounds(record, WorkerTask::recover),
+                             [this](const JobKey& key, const WorkerEnd& end) { ended(key, end); });
 }
 
 void Recoveries::ended(const JobKey& key, const WorkerEnd& end) {
-  JobRecord* record = table_.find(key);
+  JobRecord* record = deps_.table.find(key);
   const auto asked = asked_.find(key);
   if (record == nullptr || asked == asked_.end()) return;
-  const WorkerStatus status = files_.status(key, WorkerTask::recover);
+  const WorkerStatus status = deps_.files.status(key, WorkerTask::recover);
   const std::vector<std::string> lines = delivery_lines(status);
   log_items(*record, "recovery: ", status, lines);
   if (status.phase == WorkerPhase::done) {
@@ -86,7 +86,7 @@ void Recoveries::answer(const JobRecord& record, const Message& message) {
   const auto node = asked_.extract(record.key());
   if (node.empty()) return;
   Asked& asked = node.mapped();
-  if (asked.timer) loop_.cancel(*asked.timer);
+  deps_.loop.cancel(asked.timer);
   if (asked.reply) asked.reply(message);
   turns_.end(record.begin.uid, record.key());
 }
@@ -97,10 +97,10 @@ bool Recoveries::leave(Ticket ticket) {
   if (found == asked_.end()) return false;
   const JobKey key = found->first;
   found->second.reply = nullptr;
-  const JobRecord* record = table_.find(key);
+  const JobRecord* record = deps_.table.find(key);
   if (record != nullptr) log::info(about(*record), "recovery is given up: its caller went away");
-  if (workers_.is_working(key, WorkerTask::recover)) {
-    workers_.kill(key, WorkerTask::recover);
+  if (deps_.workers.is_working(key, WorkerTask::recover)) {
+    deps_.workers.kill(key, WorkerTask::recover);
   } else if (record != nullptr) {
     answer(*record, Accepted{});
   }

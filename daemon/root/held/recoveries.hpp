@@ -20,14 +20,7 @@ class Recoveries {
   // One has ended: the directory where everything is, or nothing when the results stay.
   using OnEnd = std::function<void(const JobKey& key, const std::optional<std::string>& directory)>;
 
-  Recoveries(Loop& loop, JobTable& table, const JobFiles& files, JobWorkers& workers,
-             std::size_t of_one_user, OnEnd on_end)
-      : loop_(loop),
-        table_(table),
-        files_(files),
-        workers_(workers),
-        turns_(loop, of_one_user),
-        on_end_(std::move(on_end)) {}
+  Recoveries(const JobDeps& deps, OnEnd on_end) : deps_(deps), on_end_(std::move(on_end)) {}
 
   // Takes in a caller, who gets the progress every second, and the results as recovered_to() says.
   // Nothing starts before go_on().
@@ -52,11 +45,8 @@ class Recoveries {
   Status start_worker(JobRecord& record, const Asked& asked);
   void ended(const JobKey& key, const WorkerEnd& end);
 
-  Loop& loop_;
-  JobTable& table_;
-  const JobFiles& files_;
-  JobWorkers& workers_;
-  Turns turns_;
+  JobDeps deps_;
+  Turns turns_{deps_.loop};
   OnEnd on_end_;
   std::map<JobKey, Asked> asked_;
 };

@@ -33,8 +33,7 @@ std::string TimeLimits::note(const JobRecord& record, Progress& progress) {
   if (found == ends_.end()) {
     if (!left || *left < k_least_left_s) return {};
     found = ends_.emplace(record.key(), 0).first;
-    queue_.push_back(record.key());
-    go_on();
+    ask(record.key(), std::to_string(record.key().job));
   }
   const std::uint64_t end = found->second;
   const std::uint64_t now = loop_.wall_s();
@@ -47,21 +46,10 @@ std::string TimeLimits::note(const JobRecord& record, Progress& progress) {
   return "the job's time limit ends before that, in " + human_duration(1000 * (end - now));
 }
 
-void TimeLimits::go_on() {
-  while (!queue_.empty() && !scontrol_.busy()) {
-    const JobKey key = queue_.front();
-    queue_.pop_front();
-    ask(key, std::to_string(key.job));
-  }
-}
-
 // Without an answer, there is no note.
 void TimeLimits::ask(const JobKey& key, const std::string& id) {
-  const auto take_answer = [this, key, id](const Scontrol::Output& output) {
-    take(key, id, read_job_limit(key, output.text));
-    go_on();
-  };
-  static_cast<void>(!scontrol_.run({"--oneliner", "show", "job", id}, take_answer));
+  questions_.ask(
+      id, [this, key, id](std::string_view output) { take(key, id, read_job_limit(key, output)); });
 }
 
 void TimeLimits::take(const JobKey& key, const std::string& asked, const JobLimit& limit) {
@@ -120,17 +108,18 @@ void Credits::end_look(const JobKey& key, std::uint32_t step) {
 
 // For the next daemon.
 void Credits::note_looks(const JobKey& key, const Account& account) {
-  JobRecord* record = table_.find(key);
+  JobRecord* record = deps_.table.find(key);
   const bool is_looked_at = !account.steps.empty();
-  if (record == nullptr || !config_.credit.enabled || record->is_looked_at == is_looked_at) return;
+  if (record == nullptr || !deps_.config.credit.enabled || record->is_looked_at == is_looked_at)
+    return;
   record->is_looked_at = is_looked_at;
-  table_.save(*record);
+  deps_.table.save(*record);
 }
 
 void Credits::carry_on(JobRecord& record) {
   if (record.state == JobState::ready) return queue(record.key(), {});
   const bool is_staged = record.times.staged != 0 || record.ended;
-  if (!config_.credit.enabled || !record.is_looked_at || is_staged) return;
+  if (!deps_.config.credit.enabled || !record.is_looked_at || is_staged) return;
   record.credited = true;
   forgo(record, "a step was in the job when nodestaged was restarted");
 }
@@ -151,9 +140,9 @@ bool Credits::is_looked_at(const JobKey& key) const {
 
 void Credits::count_use(Account& account) const {
   const bool is_used = !account.steps.empty() || !account.nodes.empty();
-  if (is_used && !account.since) account.since = loop_.now();
+  if (is_used && !account.since) account.since = deps_.loop.now();
   if (is_used || !account.since) return;
-  account.time += loop_.now() - *account.since;
+  account.time += deps_.loop.now() - *account.since;
   account.since.reset();
 }
 
@@ -162,7 +151,7 @@ std::uint64_t Credits::used_s(const JobKey& key) const {
   if (found == accounts_.end()) return 0;
   const Account& account = found->second;
   const auto used =
-      account.time + (account.since ? loop_.now() - *account.since : Clock::duration());
+      account.time + (account.since ? deps_.loop.now() - *account.since : Clock::duration());
   return static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(used).count());
 }
 
@@ -171,15 +160,15 @@ void Credits::may_run(JobRecord& record) {
 }
 
 void Credits::owe(JobRecord& record) {
-  const Config::Credit& settings = config_.credit;
+  const Config::Credit& settings = deps_.config.credit;
   if (!settings.enabled || !is_on_first_node(record) || record.state != JobState::ready ||
       record.ended || record.credited)
     return;
   const JobKey key = record.key();
-  const WorkerStatus status = files_.status(key, WorkerTask::stage);
+  const WorkerStatus status = deps_.files.status(key, WorkerTask::stage);
   if (status.items.empty()) return;  // only results, for example
-  const std::uint64_t now = loop_.wall_s();
-  const std::uint64_t used = used_s(key) + rounded_up(environment_ms(status, loop_.wall_ms()));
+  const std::uint64_t now = deps_.loop.wall_s();
+  const std::uint64_t used = used_s(key) + rounded_up(environment_ms(status, deps_.loop.wall_ms()));
   const std::uint64_t seconds = now - std::min(now, record.begun_at + used);
   record.credit_minutes = credit_minutes(seconds, settings);
   if (record.credit_minutes == 0) {
@@ -192,15 +181,15 @@ void Credits::owe(JobRecord& record) {
 
 void Credits::queue(const JobKey& key, std::chrono::milliseconds delay) {
   if (find_owed(key) == nullptr) return;
-  loop_.after(delay, [this, key] {
+  deps_.loop.after(delay, [this, key] {
     queue_.push_back(key);
     go_on();
   });
 }
 
 JobRecord* Credits::find_owed(const JobKey& key) {
-  JobRecord* record = table_.find(key);
-  if (record == nullptr || !config_.credit.enabled) return nullptr;
+  JobRecord* record = deps_.table.find(key);
+  if (record == nullptr || !deps_.config.credit.enabled) return nullptr;
   const bool is_owed = record->credit_minutes > 0 && !record->credited;
   return is_owed && !record->ended && is_live(*record) ? record : nullptr;
 }
@@ -262,17 +251,17 @@ void Credits::take_max_time(const JobKey& key, const JobLimit& limit,
 
 void Credits::raise_limit(JobRecord& record, const JobLimit& limit, std::uint32_t raised) {
   record.credited = true;
-  if (const Status saved = table_.save_now(record); !saved) {
+  if (const Status saved = deps_.table.save_now(record); !saved) {
     log::error(about(record),
                "nothing is added to its time limit: the journal cannot be written: {}",
                saved.error().what);
     return;
   }
   is_noting_ = true;
-  table_.then([this, key = record.key(), limit, raised] {
+  deps_.table.then([this, key = record.key(), limit, raised] {
     is_noting_ = false;
-    const JobRecord* noted = table_.find(key);
-    if (noted != nullptr && !table_.unsaved(key)) ask_raise(*noted, limit, raised);
+    const JobRecord* noted = deps_.table.find(key);
+    if (noted != nullptr && !deps_.table.unsaved(key)) ask_raise(*noted, limit, raised);
     go_on();
   });
 }
@@ -295,7 +284,7 @@ void Credits::ask_raise(const JobRecord& record, const JobLimit& limit, std::uin
 }
 
 void Credits::try_later(const JobKey& key, const std::string& why) {
-  const JobRecord* record = table_.find(key);
+  const JobRecord* record = deps_.table.find(key);
   if (record == nullptr) return;
   const auto pause = k_credit_pause * (1U << std::min(accounts_[key].tries++, k_credit_doublings));
   log::info(about(*record), "its time limit is looked at again in {} s: {}", pause.count(), why);
@@ -305,7 +294,7 @@ void Credits::try_later(const JobKey& key, const std::string& why) {
 void Credits::forgo(JobRecord& record, const std::string& why) {
   record.credit_minutes = 0;
   log::info(about(record), "nothing is added to its time limit: {}", why);
-  table_.save(record);
+  deps_.table.save(record);
 }
 
 }  // namespace nodestage

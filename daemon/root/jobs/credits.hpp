@@ -18,8 +18,8 @@
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/slurm/credit.hpp"
 #include "daemon/root/slurm/scontrol.hpp"
-#include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
 
@@ -33,9 +33,8 @@ std::optional<std::uint64_t> seconds_left(const Progress& progress);
 class TimeLimits {
  public:
   TimeLimits(Loop& loop, const Config& config, JobTable& table)
-      : loop_(loop), table_(table), scontrol_(loop, config) {}
+      : loop_(loop), table_(table), questions_(loop, config) {}
   TimeLimits(const TimeLimits&) = delete;
-  TimeLimits& operator=(const TimeLimits&) = delete;
 
   // Returns what the progress line says of a staging that will not end within the job's time limit;
   // "" otherwise, and while Slurm has not answered. After the limit, `progress` loses its total: it
@@ -46,14 +45,12 @@ class TimeLimits {
  private:
   void ask(const JobKey& key, const std::string& id);
   void take(const JobKey& key, const std::string& asked, const JobLimit& limit);
-  void go_on();
 
   Loop& loop_;
   JobTable& table_;
-  Scontrol scontrol_;
+  JobQuestions questions_;
   // Of each job that was asked for: seconds since 1970; 0: not known.
   std::map<JobKey, std::uint64_t> ends_;
-  std::deque<JobKey> queue_;
 };
 
 // Whether an environment is made now: python=, source distributions, and conda-unpack run programs
@@ -64,8 +61,7 @@ std::uint64_t environment_ms(const WorkerStatus& status, std::uint64_t now_ms);
 
 class Credits {
  public:
-  Credits(Loop& loop, const Config& config, JobTable& table, const JobFiles& files)
-      : loop_(loop), config_(config), table_(table), files_(files), scontrol_(loop, config) {}
+  explicit Credits(const JobDeps& deps) : deps_(deps), scontrol_(deps.loop, deps.config) {}
 
   // Note the steps here, and the other nodes, that use the job before it is ready: that time is not
   // credited. A user could stop the staging and work meanwhile in a step that claims only to look.
@@ -107,10 +103,7 @@ class Credits {
   void try_later(const JobKey& key, const std::string& why);
   void forgo(JobRecord& record, const std::string& why);
 
-  Loop& loop_;
-  const Config& config_;
-  JobTable& table_;
-  const JobFiles& files_;
+  JobDeps deps_;
   Scontrol scontrol_;
   std::map<JobKey, Account> accounts_;
   std::deque<JobKey> queue_;

@@ -1,12 +1,10 @@
 #include "daemon/root/jobs/ending.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/held/hold.hpp"
 
 namespace nodestage {
 namespace {
@@ -256,8 +254,7 @@ Status Ending::move_to_trash(const JobRecord& record) {
 
 // Its user can have mounted something over the directory. A job that ends detaches that.
 void Ending::remove_again() {
-  if (again_) deps_.loop.cancel(*again_);
-  again_.reset();
+  deps_.loop.cancel(again_);
   std::vector<JobKey> moved;
   bool any_left = false;
   for (const auto& [key, record] : deps_.table.all()) {
@@ -272,7 +269,7 @@ void Ending::remove_again() {
 }
 
 void Ending::remove_again_after(std::chrono::seconds pause) {
-  if (again_) deps_.loop.cancel(*again_);
+  deps_.loop.cancel(again_);
   again_ = deps_.loop.after(pause, [this] {
     again_.reset();
     remove_again();

@@ -9,14 +9,11 @@
 #include <set>
 #include <string>
 
-#include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/flow/flow.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/held/hold.hpp"
-#include "daemon/root/metrics/metrics.hpp"
-#include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_output.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
@@ -25,21 +22,12 @@ namespace nodestage {
 
 class Ending {
  public:
-  struct Deps {
-    Loop& loop;
-    const Config& config;
-    Areas& areas;
-    JobTable& table;
-    const JobFiles& files;
-    JobWorkers& workers;
+  struct Deps : JobDeps {
     HeldResults& held;  // informs users; a try may have been its
     const JobOutput& output;
-    Counters& counters;
-    JobEvents& events;
   };
   explicit Ending(const Deps& deps) : deps_(deps) {}
   Ending(const Ending&) = delete;
-  Ending& operator=(const Ending&) = delete;
 
   // Takes in that the epilog waits. Returns its ticket, or 0 when it has its answer already.
   Ticket end(const JobKey& key, const End& end, Ticket ticket, const Reply& reply);

@@ -6,7 +6,6 @@
 #include "common/text/glob_text.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
 namespace {
@@ -16,6 +15,8 @@ constexpr std::size_t k_max_job_name = 1024;
 // The message has room for them; the others come when these are gone.
 constexpr std::size_t k_most_places = 100;
 constexpr std::chrono::seconds k_detach_time{2};
+
+Refused unknown_job() { return {RefusalReason::unknown_job, "the job is not known on this node"}; }
 
 bool is_bounded(const Await& ask) {
   return ask.names.size() <= k_max_await_names &&
@@ -155,8 +156,7 @@ Message Jobs::add(JobRecord new_record) {
 
 Message Jobs::exited(const Exited& exited) {
   JobRecord* record = table_.find_live(exited.job);
-  if (record == nullptr)
-    return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
+  if (record == nullptr) return unknown_job();
   const bool batch = exited.step == k_slurm_batch_step;
   if (batch && record->batch_status) return Accepted{};  // it ends once
   if (batch) record->facts.batch = true;
@@ -173,8 +173,7 @@ Message Jobs::exited(const Exited& exited) {
 
 Message Jobs::mounted(const ImagesMounted& mounted, std::vector<Fd> descriptors) {
   JobRecord* record = table_.find({mounted.job, mounted.restart});
-  if (record == nullptr)
-    return Refused{RefusalReason::unknown_job, "the job is not known on this node"};
+  if (record == nullptr) return unknown_job();
   const Status taken = images_.mounted(*record, mounted.fault, std::move(descriptors));
   if (!taken) return Refused{RefusalReason::busy, taken.error().what};
   return Accepted{};
@@ -207,15 +206,13 @@ void Jobs::look_again() {
 
 Ticket Jobs::wait(const Wait& wait, Reply reply) {
   JobRecord* record = table_.find_live(wait.job);
-  if (record == nullptr) {
-    reply(Refused{RefusalReason::unknown_job,
-                  "the staging daemon does not know this job: the prolog has not reached it"});
-    return 0;
-  }
+  if (record == nullptr)
+    return answered(
+        reply, Refused{RefusalReason::unknown_job,
+                       "the staging daemon does not know this job: the prolog has not reached it"});
   if (wait.goes_on == k_looks || wait.goes_on == k_looked) {
     note_look(*record, wait);
-    reply(Accepted{});
-    return 0;
+    return answered(reply, Accepted{});
   }
   const JobKey key = record->key();
   learn(*record, wait);
@@ -254,24 +251,16 @@ void Jobs::learn(JobRecord& record, const Wait& wait) {
 }
 
 Ticket Jobs::await(const Await& ask, Reply reply) {
-  if (!is_bounded(ask)) {
-    reply(Refused{RefusalReason::malformed, "too many or too long names"});
-    return 0;
-  }
+  if (!is_bounded(ask))
+    return answered(reply, Refused{RefusalReason::malformed, "too many or too long names"});
   const JobRecord* record = table_.find_live(ask.job);
-  if (record == nullptr) {
-    reply(Refused{RefusalReason::unknown_job, "the job is not known on this node"});
-    return 0;
-  }
+  if (record == nullptr) return answered(reply, unknown_job());
   return waiting_.await(record->key(), ask, next_ticket_++, std::move(reply));
 }
 
 Ticket Jobs::push(const Push& ask, Reply reply) {
   JobRecord* record = table_.find_live(ask.job);
-  if (record == nullptr) {
-    reply(Refused{RefusalReason::unknown_job, "the job is not known on this node"});
-    return 0;
-  }
+  if (record == nullptr) return answered(reply, unknown_job());
   return pushes_.push(*record, ask, next_ticket_++, std::move(reply));
 }
 
@@ -284,10 +273,7 @@ Ticket Jobs::end(const End& end, const Reply& reply) {
               end.restart, record->begin.restart);
     record = nullptr;
   }
-  if (record == nullptr) {
-    reply(Ended{EndOutcome::nothing, ""});
-    return 0;
-  }
+  if (record == nullptr) return answered(reply, Ended{EndOutcome::nothing, ""});
   return ending_.end(record->key(), end, next_ticket_++, reply);
 }
 
@@ -381,7 +367,7 @@ void Jobs::take_over(JobRecord& record) {
   if (is_known && *moved && !*unmoved) record.in_hold = true;
   if (is_known && *unmoved && !*moved && !is_given_on(record)) record.in_hold = false;
   orphans_.check_old(record);
-  staging_.carry_on(record);
+  staging_.sharing().carry_on(record);
   if (task_of(record.state) == WorkerTask::stage)
     staging_.adopt(record);
   else if (ending_.adopt(record) && record.hold.since != 0)

@@ -60,7 +60,6 @@ class Jobs final : private JobEvents {
   };
   explicit Jobs(const Deps& deps) : deps_(deps) {}
   Jobs(const Jobs&) = delete;
-  Jobs& operator=(const Jobs&) = delete;
 
   // Carries on with the jobs of an earlier daemon.
   void recover();
@@ -153,25 +152,21 @@ class Jobs final : private JobEvents {
   Notices notices_{deps_.workers, deps_.config};
   JobQuestions questions_{deps_.loop, deps_.config};
   JobOutput output_{table_, workers_, notices_, questions_, deps_.config};
-  Credits credits_{deps_.loop, deps_.config, table_, files_};
-  HeldResults held_{
-      {deps_.loop, deps_.config, deps_.areas, table_, files_, workers_, notices_, *this}};
-  Relays relays_{{deps_.loop, deps_.config, table_, files_, workers_, deps_.peers}};
+  JobDeps job_deps_{deps_.loop, deps_.config, deps_.areas, table_,
+                    files_,     workers_,     counters_,   *this};
+  Credits credits_{job_deps_};
+  HeldResults held_{{job_deps_, notices_}};
+  Relays relays_{{job_deps_, deps_.peers}};
   Images images_{{deps_.loop, deps_.config, deps_.areas, table_, files_, workers_, *this}};
-  Staging staging_{{deps_.loop, deps_.config, deps_.areas, table_, files_, workers_, allocator_,
-                    held_, cache_, relays_, images_, counters_, *this}};
-  Pushes pushes_{{deps_.loop, deps_.config, table_, files_, workers_, held_, counters_, *this}};
-  PeerTalk talk_{
-      {deps_.loop, deps_.config, table_, workers_, deps_.peers, relays_, credits_, *this},
-      [this](const JobKey& key) { return waiting_.is_for_all(key); }};
-  Outcomes outcomes_{{deps_.loop, deps_.config, table_, deps_.peers, talk_, *this}};
+  Staging staging_{{job_deps_, allocator_, held_, cache_, relays_, images_}};
+  Pushes pushes_{{job_deps_, held_}};
+  PeerTalk talk_{{job_deps_, deps_.peers, relays_, credits_},
+                 [this](const JobKey& key) { return waiting_.is_for_all(key); }};
+  Outcomes outcomes_{{job_deps_, deps_.peers, talk_}};
   TimeLimits limits_{deps_.loop, deps_.config, table_};
-  Waiting waiting_{{deps_.loop, deps_.config, table_, files_, workers_, deps_.peers, staging_,
-                    talk_, credits_, limits_}};
-  Ending ending_{{deps_.loop, deps_.config, deps_.areas, table_, files_, workers_, held_, output_,
-                  counters_, *this}};
-  Orphans orphans_{deps_.loop, deps_.config, table_, deps_.slurm,
-                   [this](const JobKey& key) { done(key, Fact::ended); }};
+  Waiting waiting_{{job_deps_, deps_.peers, staging_, talk_, credits_, limits_}};
+  Ending ending_{{job_deps_, held_, output_}};
+  Orphans orphans_{job_deps_, deps_.slurm};
   JobViews views_{{deps_.loop, deps_.config, deps_.areas, table_, files_, allocator_, held_,
                    pushes_, cache_, staging_, talk_, deps_.records}};
   Ticket next_ticket_ = 1;

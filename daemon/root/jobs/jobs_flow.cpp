@@ -1,6 +1,5 @@
 // Jobs: the life of each job. Owners report facts, flow.hpp has the step that follows, and the
 // owner of that starts it.
-#include <utility>
 
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/held/hold.hpp"
@@ -45,8 +44,8 @@ Facts Jobs::facts_of(const JobRecord& record) const {
   if (facts.last < Fact::ended) {
     facts.lacks_mounts = Images::is_awaited(record);
     facts.lacks_names = may_need_step_names(record.begin.request) && !record.facts.known;
-    facts.may_share = staging_.can_share(record);
-    facts.is_undecided = staging_.is_undecided(key);
+    facts.may_share = staging_.sharing().concerns(record);
+    facts.is_undecided = staging_.sharing().is_undecided(key);
     facts.is_in_memory = may_be_in_memory(record.begin.request);
   }
   if (facts.last != Fact::stopped) return facts;
@@ -70,13 +69,13 @@ void Jobs::start(Step step, JobRecord& record) {
     case Step::enqueue:
       return staging_.enqueue(record);
     case Step::identify:
-      return staging_.identify(record);
+      return staging_.sharing().decide(record);
     case Step::await_mounts:
       return images_.await(record);
     case Step::await_names:
       return;  // learn(), or a note of the first node
     case Step::await_settled:
-      return staging_.await_settled(record);
+      return staging_.sharing().await_settled(record);
     case Step::await_leader:
       return staging_.await_leader(record);
     case Step::await_step:
@@ -175,7 +174,7 @@ void Jobs::watch(JobRecord& record) {
   const JobKey key = record.key();
   pushes_.watch(record);
   // Its worker has ended, unseen, and others would wait for what it staged for them.
-  if (staging_.leads(key) && !workers_.is_working(key, WorkerTask::stage))
+  if (staging_.sharing().leads(key) && !workers_.is_working(key, WorkerTask::stage))
     staging_.worker_ended(key, {WorkerEnd::Kind::ended, "ended"});
 }
 

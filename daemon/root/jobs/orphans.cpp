@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/slurm/scontrol.hpp"
 
 namespace nodestage {
 namespace {
@@ -20,7 +19,7 @@ bool may_be_orphan(const JobRecord& record) { return !record.ended && is_live(re
 }  // namespace
 
 std::string Orphans::marker_of(const JobRecord& record) const {
-  const std::string& socket = config_.daemon.socket;
+  const std::string& socket = deps_.config.daemon.socket;
   return socket.substr(0, socket.rfind('/')) + "/jobs/" + std::to_string(record.begin.job);
 }
 
@@ -34,13 +33,13 @@ void Orphans::mark(JobRecord& record, const char* why) {
   log::warn(about(record), "has ended without an epilog: {}", why);
   record.ended = true;
   if (!record.batch_status) record.last_status.reset();
-  table_.save(record);
+  deps_.table.save(record);
 }
 
 void Orphans::found(JobRecord& record, const char* why) {
   mark(record, why);
   ::unlink(marker_of(record).c_str());
-  on_found_(record.key());
+  deps_.events.done(record.key(), Fact::ended);
 }
 
 void Orphans::check_old(JobRecord& record) {
@@ -50,8 +49,8 @@ void Orphans::check_old(JobRecord& record) {
 }
 
 void Orphans::watch() {
-  if (timer_) loop_.cancel(*timer_);
-  timer_ = loop_.after(std::chrono::seconds(config_.daemon.orphan_check_s), [this] {
+  deps_.loop.cancel(timer_);
+  timer_ = deps_.loop.after(std::chrono::seconds(deps_.config.daemon.orphan_check_s), [this] {
     timer_.reset();
     check();
     watch();
@@ -61,15 +60,14 @@ void Orphans::watch() {
 void Orphans::check() {
   std::vector<JobKey> unmarked;
   std::vector<JobKey> marked;
-  for (const auto& [key, record] : table_.all()) {
+  for (const auto& [key, record] : deps_.table.all())
     if (may_be_orphan(record)) (has_marker(record) ? marked : unmarked).push_back(key);
-  }
-  std::erase_if(gone_answers_, [this](const auto& item) { return !table_.find(item.first); });
+  std::erase_if(gone_answers_, [this](const auto& item) { return !deps_.table.find(item.first); });
   if (unmarked.empty() && marked.empty()) return;
   const std::set<std::uint32_t> running = jobs_with_steps();
   std::erase_if(marked, [&](const JobKey& key) { return running.count(key.job) > 0; });
   for (const JobKey& key : unmarked) {
-    JobRecord* record = table_.find(key);
+    JobRecord* record = deps_.table.find(key);
     if (record != nullptr && running.count(key.job) == 0) found(*record, k_without_marker);
   }
   if (slurm_.busy()) return;
@@ -81,7 +79,7 @@ void Orphans::ask_next() {
   while (!to_ask_.empty()) {
     const JobKey key = to_ask_.back();
     to_ask_.pop_back();
-    const JobRecord* record = table_.find(key);
+    const JobRecord* record = deps_.table.find(key);
     if (record == nullptr || !may_be_orphan(*record)) continue;
     const Status asked =
         slurm_.ask(key, [this, key](SlurmAnswer answer) { take_answer(key, answer); });
@@ -94,9 +92,9 @@ void Orphans::take_answer(const JobKey& key, SlurmAnswer answer) {
   const bool is_unclear = answer == SlurmAnswer::unclear || answer == SlurmAnswer::none;
   if (is_unclear)
     log::info("Slurm ({}) gave no clear answer about job {}; it is asked again later",
-              config_.slurm.scontrol, key.job);
+              deps_.config.slurm.scontrol, key.job);
   if (answer == SlurmAnswer::none) return to_ask_.clear();
-  JobRecord* record = table_.find(key);
+  JobRecord* record = deps_.table.find(key);
   if (!is_unclear && record != nullptr && may_be_orphan(*record)) {
     unsigned& answers = gone_answers_[key];
     answers = answer == SlurmAnswer::gone ? answers + 1 : 0;

@@ -6,30 +6,21 @@
 // is over.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "common/settings/config.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/slurm/scontrol.hpp"
-#include "daemon/root/table/job_table.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
 
 class Orphans {
  public:
-  // Handles a job that was found to have ended. It may forget the job.
-  using OnFound = std::function<void(const JobKey& key)>;
-
-  Orphans(Loop& loop, const Config& config, JobTable& table, SlurmQuestion& slurm, OnFound on_found)
-      : loop_(loop),
-        config_(config),
-        table_(table),
-        slurm_(slurm),
-        on_found_(std::move(on_found)) {}
+  // Reports `ended` of each that is found.
+  Orphans(const JobDeps& deps, SlurmQuestion& slurm) : deps_(deps), slurm_(slurm) {}
 
   // For a job that is carried on from the journal: notes it as ended where a reboot has ended it,
   // before anything is started for it.
@@ -46,11 +37,8 @@ class Orphans {
   void ask_next();
   void take_answer(const JobKey& key, SlurmAnswer answer);
 
-  Loop& loop_;
-  const Config& config_;
-  JobTable& table_;
+  JobDeps deps_;
   SlurmQuestion& slurm_;
-  OnFound on_found_;
   std::optional<Loop::TimerId> timer_;
   std::vector<JobKey> to_ask_;               // Slurm, about these
   std::map<JobKey, unsigned> gone_answers_;  // of Slurm, in a row

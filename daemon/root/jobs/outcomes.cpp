@@ -4,7 +4,6 @@
 
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/jobs/peer_talk.hpp"
 
 namespace nodestage {
 namespace {
@@ -12,7 +11,6 @@ namespace {
 constexpr std::chrono::seconds k_ask_again{1};
 // Beyond the time for which the others ask.
 constexpr std::chrono::seconds k_outcome_age{60};
-constexpr unsigned k_refusal_tries = 5;
 
 }  // namespace
 
@@ -58,10 +56,6 @@ bool Outcomes::answer(const PeerNote& note) {
     deps_.peers.send({{note.from}, kept.node, key.job, key.restart, 0, kept.note},
                      [](const std::string&, const PeerFault&) {});
   return true;
-}
-
-void Outcomes::report_refusal(const Begin& begin, const std::string& what) {
-  report_refusal(begin, what, k_refusal_tries);
 }
 
 void Outcomes::report_refusal(const Begin& begin, const std::string& what, unsigned tries) {

@@ -7,25 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "common/settings/config.hpp"
 #include "common/wire/peer_note.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/jobs/peer_talk.hpp"
 #include "daemon/root/nodes/peers.hpp"
-#include "daemon/root/table/job_table.hpp"
 
 namespace nodestage {
 
 class Outcomes {
  public:
-  struct Deps {
-    Loop& loop;
-    const Config& config;
-    JobTable& table;
+  struct Deps : JobDeps {
     Peers& peers;
     PeerTalk& talk;
-    JobEvents& events;
   };
   explicit Outcomes(const Deps& deps) : deps_(deps) {}
 
@@ -39,7 +32,7 @@ class Outcomes {
   // was.
   bool answer(const PeerNote& note);
   // Sends the refusal of a job to its first node: such a job is not in the table.
-  void report_refusal(const Begin& begin, const std::string& what);
+  void report_refusal(const Begin& begin, const std::string& what, unsigned tries = 5);
 
  private:
   struct Kept {
@@ -48,7 +41,6 @@ class Outcomes {
     std::vector<std::string> members;
   };
   void ask(const JobKey& key, Clock::time_point give_up);
-  void report_refusal(const Begin& begin, const std::string& what, unsigned tries);
 
   Deps deps_;
   std::map<JobKey, Kept> kept_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <utility>
 
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
@@ -137,9 +136,8 @@ void PeerTalk::join(const JobRecord& record) {
 }
 
 void PeerTalk::take_early(const JobKey& key) {
-  for (const PeerNote& note : early_.take(key)) {
+  for (const PeerNote& note : early_.take(key))
     if (JobRecord* record = deps_.table.find(key)) take(*record, note);
-  }
 }
 
 void PeerTalk::pulse(const JobKey& key) {
@@ -335,7 +333,7 @@ void PeerTalk::take(JobRecord& record, const PeerNote& note) {
     deps_.relays.heard(record, note.from, *node);
     take(record, talk, note.from, *node);
   } else if (const auto* job = std::get_if<JobNote>(&note.body)) {
-    take(record, talk, note.from, *job);
+    take(record, talk, *job);
   }
 }
 
@@ -365,7 +363,7 @@ void PeerTalk::names_known(const JobKey& key) {
   if (deps_.events.step_of(key) == Step::await_names) deps_.events.done(key, Fact::named);
 }
 
-void PeerTalk::take(JobRecord& record, Talk& talk, const std::string&, const JobNote& note) {
+void PeerTalk::take(JobRecord& record, Talk& talk, const JobNote& note) {
   const JobKey key = record.key();
   talk.heard = deps_.loop.now();
   talk.asked_after = false;

@@ -19,12 +19,10 @@
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/job.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/jobs/credits.hpp"
 #include "daemon/root/nodes/barrier.hpp"
 #include "daemon/root/nodes/peers.hpp"
 #include "daemon/root/relay/relays.hpp"
-#include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
@@ -58,7 +56,6 @@ class EarlyNotes {
 // Returns the time between two notes of one node while nothing happens: it is longer in a large
 // job, so that its first node gets at most a hundred each second (from 3,000 nodes on: n / 30).
 std::chrono::milliseconds note_interval(const JobRecord& record);
-// Returns how long a node may be silent.
 std::chrono::seconds silence_of(const JobRecord& record, const Config& config);
 
 // Returns as much of a text as fits into a note.
@@ -69,20 +66,14 @@ std::string submit_again(const std::string& node);
 // listens.
 std::string why_silent(const Begin& begin, bool has_begun, const std::string& fault,
                        const Config& config);
-// Returns why the job's first node gives no verdict.
 std::string why_first_is_silent(const Begin& begin, const std::string& fault, const Config& config);
 
 class PeerTalk {
  public:
-  struct Deps {
-    Loop& loop;
-    const Config& config;
-    JobTable& table;
-    const JobWorkers& workers;
+  struct Deps : JobDeps {
     Peers& peers;
     Relays& relays;
     Credits& credits;
-    JobEvents& events;
   };
   // Whether a step here waits for all nodes of the job.
   using IsAwaited = std::function<bool(const JobKey& key)>;
@@ -90,7 +81,6 @@ class PeerTalk {
   PeerTalk(const Deps& deps, IsAwaited is_awaited)
       : deps_(deps), is_awaited_(std::move(is_awaited)) {}
   PeerTalk(const PeerTalk&) = delete;
-  PeerTalk& operator=(const PeerTalk&) = delete;
 
   // Begins with a job that is new here, or is carried on from the journal.
   void join(const JobRecord& record);
@@ -156,7 +146,7 @@ class PeerTalk {
   [[nodiscard]] std::string refusal_of(const JobRecord& record, const Talk& talk,
                                        const PeerNote& note) const;
   void take(JobRecord& record, Talk& talk, const std::string& from, const NodeNote& note);
-  void take(JobRecord& record, Talk& talk, const std::string& from, const JobNote& note);
+  void take(JobRecord& record, Talk& talk, const JobNote& note);
 
   Deps deps_;
   IsAwaited is_awaited_;

@@ -146,7 +146,7 @@ void Waiting::tick(const JobKey& key, Ticket ticket) {
   const JobRecord* record = deps_.table.find(key);
   Waiter* waiter = find(key, ticket);
   if (record == nullptr || waiter == nullptr) return;
-  const bool is_settled = deps_.staging.is_settled(*record);
+  const bool is_settled = deps_.staging.sharing().is_settled(*record);
   const bool is_answered = waiter->names && is_settled;
   if (const auto word = is_answered ? word_on(*record, *waiter->names) : std::nullopt) {
     const Reply reply = std::move(waiter->reply);
@@ -321,9 +321,7 @@ Progress Waiting::progress(const JobRecord& record, const Waiter& waiter) const 
     progress.jobs_ahead = static_cast<std::uint32_t>(deps_.staging.jobs_ahead(record.key()));
   } else if (record.state == JobState::staging || (waiter.names && is_ready)) {
     progress = waiter.names ? progress_on(record, *waiter.names) : progress_of(status_of(record));
-    const auto elapsed = deps_.workers.age(record.key(), WorkerTask::stage);
-    progress.elapsed_ms = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count());
+    progress.elapsed_ms = deps_.workers.age_ms(record.key(), WorkerTask::stage);
     add_lack(record, progress);
   } else if (is_ready) {
     progress.phase = ProgressPhase::others;

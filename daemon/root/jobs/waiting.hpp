@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "common/settings/config.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/root/basis/loop.hpp"
@@ -37,7 +36,6 @@ struct Awaited {
 Awaited choose_awaited(const WorkerStatus& status, const std::vector<std::string>& names,
                        const std::string& directory);
 
-// Whether every item has ended.
 bool all_ended(const WorkerStatus& status);
 
 // For each failed item, "dataset 'NAME': " and why; empty when none has failed. `fault`: why items
@@ -50,12 +48,7 @@ std::string dataset_names(const WorkerStatus& status);
 
 class Waiting {
  public:
-  struct Deps {
-    Loop& loop;
-    const Config& config;
-    JobTable& table;
-    const JobFiles& files;
-    const JobWorkers& workers;
+  struct Deps : JobDeps {
     const Peers& peers;
     Staging& staging;
     PeerTalk& talk;
@@ -64,7 +57,6 @@ class Waiting {
   };
   explicit Waiting(const Deps& deps) : deps_(deps) {}
   Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
 
   // Take in a caller. They return its ticket, or 0 when the answer was given already.
   Ticket wait(const JobKey& key, const Wait& wait, Ticket ticket, Reply reply);

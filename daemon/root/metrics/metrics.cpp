@@ -1,7 +1,6 @@
 #include "daemon/root/metrics/metrics.hpp"
 
 #include <optional>
-#include <vector>
 
 #include "common/build_info.hpp"
 
@@ -73,6 +72,10 @@ class Families {
     begin(name, "gauge", help);
     add("", std::to_string(value));
   }
+  void counter(const std::string& name, const char* help, const std::string& value) {
+    begin(name, "counter", help);
+    add("", value);
+  }
 
  private:
   std::string& text_;
@@ -86,9 +89,8 @@ std::string label(const char* name, const std::string& value) {
 void add_work(Families& families, const Counters& counters) {
   const auto family = [&](const char* name, const char* help, std::uint64_t Work::*member) {
     families.begin(name, "counter", help);
-    for (std::size_t i = 0; i < k_activities; ++i) {
+    for (std::size_t i = 0; i < k_activities; ++i)
       families.add(label("activity", k_activity[i]), std::to_string(counters.work[i].*member));
-    }
   };
   family("read_bytes_total", "Bytes read from sources.", &Work::bytes_read);
   family("written_bytes_total", "Bytes written to destinations.", &Work::bytes_written);
@@ -129,14 +131,14 @@ void add_cache(Families& families, const Counters::Cache& cache) {
   families.add(label("result", "hit"), std::to_string(cache.hits));
   families.add(label("result", "miss"), std::to_string(cache.misses));
   families.add(label("result", "refused"), std::to_string(cache.refused));
-  families.begin("shared_bytes_not_read_total", "counter",
-                 "Bytes of the sources of shared items that were there already.");
-  families.add("", std::to_string(cache.bytes_not_read));
-  families.begin("shared_hits_of_others_total", "counter",
-                 "Shared items that were there already and that another user's job had staged.");
-  families.add("", std::to_string(cache.hits_of_others));
-  families.begin("cache_evictions_total", "counter", "Entries of the cache that were removed.");
-  families.add("", std::to_string(cache.evictions));
+  families.counter("shared_bytes_not_read_total",
+                   "Bytes of the sources of shared items that were there already.",
+                   std::to_string(cache.bytes_not_read));
+  families.counter("shared_hits_of_others_total",
+                   "Shared items that were there already and that another user's job had staged.",
+                   std::to_string(cache.hits_of_others));
+  families.counter("cache_evictions_total", "Entries of the cache that were removed.",
+                   std::to_string(cache.evictions));
 }
 
 void add_pushes(Families& families, const Counters::Pushes& pushes) {
@@ -145,9 +147,8 @@ void add_pushes(Families& families, const Counters::Pushes& pushes) {
   static_assert(std::tuple_size_v<decltype(pushes.results)> == std::size(k_result));
   for (std::size_t i = 0; i < std::size(k_result); ++i)
     families.add(label("result", k_result[i]), std::to_string(pushes.results[i]));
-  families.begin("push_seconds_total", "counter",
-                 "Time that deliveries while a job ran have taken.");
-  families.add("", seconds(pushes.milliseconds));
+  families.counter("push_seconds_total", "Time that deliveries while a job ran have taken.",
+                   seconds(pushes.milliseconds));
 }
 
 void add_held(Families& families, const Metrics& metrics) {
@@ -166,9 +167,9 @@ void add_held(Families& families, const Metrics& metrics) {
   family("held_inodes",
          "Files, directories and links of held results, by who can remove the cause.",
          metrics.held_inodes);
-  families.begin("held_results_at_risk", "gauge",
-                 "Jobs whose results are kept on this node although Slurm can switch it off.");
-  families.add("", std::to_string(metrics.held_at_risk));
+  families.gauge("held_results_at_risk",
+                 "Jobs whose results are kept on this node although Slurm can switch it off.",
+                 metrics.held_at_risk);
 }
 
 }  // namespace
@@ -240,9 +241,8 @@ MetricsText metrics_text(const Metrics& metrics) {
   own.begin("build_info", "gauge", "1, with the version of the daemon that wrote this.");
   own.add(label("version", k_version), "1");
   own.begin("jobs", "gauge", "Jobs that the daemon knows, by state.");
-  for (std::size_t i = 0; i < index(JobState::gone); ++i) {
+  for (std::size_t i = 0; i < index(JobState::gone); ++i)
     own.add(label("state", k_job_state_rows.at(i).metric), std::to_string(metrics.jobs[i]));
-  }
   add_work(own, metrics.counters);
   add_relay(own, metrics.counters.work[index(Activity::stage)]);
   add_times(own, metrics.counters);

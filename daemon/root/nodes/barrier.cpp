@@ -203,9 +203,8 @@ std::string Barrier::text() const {
 
 std::vector<std::string> Barrier::listeners() const {
   std::vector<std::string> names;
-  for (const std::string& name : order_) {
+  for (const std::string& name : order_)
     if (at(name).listens) names.push_back(name);
-  }
   return names;
 }
 

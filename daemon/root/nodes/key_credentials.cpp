@@ -12,8 +12,6 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string_view>
 
 #include "common/os/child.hpp"
 #include "common/os/file.hpp"
@@ -112,6 +110,11 @@ std::optional<Place> place_of_key(const KeyLocations& places) {
   return {};
 }
 
+template <typename Array>
+std::string_view as_text(const Array& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 // What the process that reads the key says:
 //   text fault | text source, empty: there is no key | u32 keys | for each: text id, text secret,
 //   u64 expires_s
@@ -120,11 +123,8 @@ std::string encode(const Result<std::optional<ClusterKeys>>& derived) {
   out.text(derived ? "" : derived.error().text());
   const ClusterKeys keys = derived && *derived ? **derived : ClusterKeys();
   out.text(keys.source), out.u32(static_cast<std::uint32_t>(keys.keys.size()));
-  for (const ClusterKey& key : keys.keys) {
-    out.text({reinterpret_cast<const char*>(key.id.data()), key.id.size()});
-    out.text({reinterpret_cast<const char*>(key.secret.data()), key.secret.size()});
-    out.u64(key.expires_s);
-  }
+  for (const ClusterKey& key : keys.keys)
+    out.text(as_text(key.id)), out.text(as_text(key.secret)), out.u64(key.expires_s);
   return out.data();
 }
 
@@ -209,11 +209,6 @@ const unsigned char* raw(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 unsigned char* raw(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
-
-template <typename Array>
-std::string_view as_text(const Array& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 // Takes the next bytes of a head that is long enough.
 template <typename Array>

@@ -5,14 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
-#include "common/os/file.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/basis/connection_closer.hpp"
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/nodes/signer.hpp"
-#include "daemon/root/workers/worker_process.hpp"
 
 namespace nodestage {
 namespace {
@@ -194,8 +191,7 @@ void Peers::carrier_ended() {
 
 // Again and again: `nodestage doctor` shows what comes of it.
 void Peers::try_credentials() {
-  if (try_timer_) loop_.cancel(*try_timer_);
-  try_timer_.reset();
+  loop_.cancel(try_timer_);
   if (!signer_) return;
   signer_->send(encode_sign_request({k_try, true, ""}));
   try_timer_ =
@@ -273,9 +269,8 @@ void Peers::from_carrier(std::string_view packet) {
   if (const auto* listening = std::get_if<PeerListening>(&*message)) take(*listening);
   if (const auto* delivered = std::get_if<PeerDelivered>(&*message)) take(*delivered);
   if (const auto* received = std::get_if<PeerReceived>(&*message)) take(*received);
-  if (const auto* dropped = std::get_if<PeerDropped>(&*message)) {
+  if (const auto* dropped = std::get_if<PeerDropped>(&*message))
     log_refusal("peer " + shortened(dropped->address, k_shown), shortened(dropped->why, k_shown));
-  }
 }
 
 void Peers::take(const PeerListening& listening) {

@@ -44,7 +44,6 @@ class Peers {
 
   Peers(Loop& loop, const Config& config) : loop_(loop), config_(config) {}
   Peers(const Peers&) = delete;
-  Peers& operator=(const Peers&) = delete;
   virtual ~Peers() = default;
 
   // Starts both children. on_change is called when the words of `credentials` change.

@@ -13,7 +13,6 @@
 #include "common/os/wall_clock.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/wire.hpp"
-#include "daemon/root/nodes/key_credentials.hpp"
 #include "daemon/root/workers/worker_process.hpp"
 
 namespace nodestage {

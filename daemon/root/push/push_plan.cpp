@@ -1,11 +1,9 @@
 #include "daemon/root/push/push_plan.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
-#include "common/wire/status_file.hpp"
 
 namespace nodestage {
 namespace {
@@ -185,9 +183,8 @@ PushFailures failures_after(PushFailures before, const WorkerStatus& status) {
 
 void show_push(const WorkerStatus& status, std::vector<ItemRecord>& shown) {
   if (shown.size() < status.items.size()) shown.resize(status.items.size());
-  for (std::size_t i = 0; i < status.items.size(); ++i) {
+  for (std::size_t i = 0; i < status.items.size(); ++i)
     if (is_asked_for(status.items[i]) || shown[i].source[0] == '\0') shown[i] = status.items[i];
-  }
 }
 
 }  // namespace nodestage

@@ -13,6 +13,7 @@
 #include "common/wire/worker_order.hpp"
 #include "daemon/root/basis/job.hpp"
 #include "daemon/root/basis/loop.hpp"
+#include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/workers/workers.hpp"
 
 namespace nodestage {
@@ -62,7 +63,7 @@ class PushTimes {
 
 // Texts on what a push has done, for its callers, its user and the log. Pure functions, which
 // Pushes calls. Texts are printable.
-enum class PushResult { done, unsettled, failed };
+using PushResult = Counters::Pushed;
 
 PushResult result_of(const WorkerStatus& status);
 

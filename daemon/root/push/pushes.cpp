@@ -48,9 +48,8 @@ Pushes::Job* Pushes::find(const JobKey& key) {
 }
 
 Ticket Pushes::push(JobRecord& record, const Push& ask, Ticket ticket, Reply reply) {
-  const auto refuse = [&reply](RefusalReason reason, std::string what) -> Ticket {
-    reply(Refused{reason, std::move(what)});
-    return 0;
+  const auto refuse = [&reply](RefusalReason reason, std::string what) {
+    return answered(reply, Refused{reason, std::move(what)});
   };
   const JobKey key = record.key();
   PushWanted alone;
@@ -99,10 +98,7 @@ void Pushes::tick(const JobKey& key, Ticket ticket) {
   progress.phase = ProgressPhase::queued;
   if (caller.is_served) {
     progress = progress_of(deps_.workers.status(key, WorkerTask::push), Counted::all);
-    progress.elapsed_ms =
-        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                       deps_.workers.age(key, WorkerTask::push))
-                                       .count());
+    progress.elapsed_ms = deps_.workers.age_ms(key, WorkerTask::push);
   } else if (deps_.workers.is_working(key, WorkerTask::push)) {
     progress.current = "the delivery that is under way";
   }
@@ -127,8 +123,7 @@ void Pushes::watch(const JobRecord& record) {
 
 void Pushes::set_timer(const JobKey& key) {
   Job& job = jobs_[key];
-  if (job.timer) deps_.loop.cancel(*job.timer);
-  job.timer.reset();
+  deps_.loop.cancel(job.timer);
   const auto next = job.times.next();
   if (!next) return;
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(*next - deps_.loop.now());
@@ -227,8 +222,7 @@ void Pushes::adopt(JobRecord& record) {
 void Pushes::stop(JobRecord& record) {
   const JobKey key = record.key();
   if (Job* job = find(key)) {
-    if (job->timer) deps_.loop.cancel(*job->timer);
-    job->timer.reset();
+    deps_.loop.cancel(job->timer);
     job->times = {};
     job->next = {};
     answer(*job, false, [](const auto&) { return Failed{"the job has ended", {}}; });
@@ -271,8 +265,7 @@ void Pushes::worker_ended(const JobKey& key, WorkerEnd end) {
     jobs_.erase(key);
     return;
   }
-  if (job.look_timer) deps_.loop.cancel(*job.look_timer);
-  job.look_timer.reset();
+  deps_.loop.cancel(job.look_timer);
   if (const auto given_up = std::exchange(job.given_up, {})) end.text = *given_up;
   // Without a worker, what the file says is the last one's.
   const WorkerStatus status = end.kind == WorkerEnd::Kind::not_started
@@ -306,10 +299,7 @@ void Pushes::note_end(JobRecord& record, Job& job, const WorkerStatus& status,
       {begun, now, work.bytes_written, work.files, result == PushResult::failed});
   if (record.pushes.size() > k_max_report_pushes) record.pushes.erase(record.pushes.begin());
   ++record.pushes_in_all;
-  deps_.counters.add_push(result == PushResult::done        ? Counters::Pushed::done
-                          : result == PushResult::unsettled ? Counters::Pushed::unsettled
-                                                            : Counters::Pushed::failed,
-                          now - std::min(begun, now));
+  deps_.counters.add_push(result, now - std::min(begun, now));
   if (result == PushResult::failed)
     deps_.counters.add_failure(Activity::push, cause_of(end, status));
   if (!job.shown) job.shown.emplace();

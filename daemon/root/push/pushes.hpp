@@ -11,15 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "common/settings/config.hpp"
 #include "common/wire/protocol.hpp"
 #include "common/wire/status_file.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/push/push_plan.hpp"
-#include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/table/records.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
@@ -28,19 +25,11 @@ namespace nodestage {
 
 class Pushes {
  public:
-  struct Deps {
-    Loop& loop;
-    const Config& config;
-    JobTable& table;
-    const JobFiles& files;
-    JobWorkers& workers;
+  struct Deps : JobDeps {
     const HeldResults& held;  // writes notices
-    Counters& counters;
-    JobEvents& events;
   };
   explicit Pushes(const Deps& deps) : deps_(deps) {}
   Pushes(const Pushes&) = delete;
-  Pushes& operator=(const Pushes&) = delete;
 
   // Serves `nodestage push`. Returns the ticket, or 0 when the answer was given already.
   Ticket push(JobRecord& record, const Push& ask, Ticket ticket, Reply reply);
@@ -95,11 +84,8 @@ class Pushes {
   bool answer(Job& job, bool served_only, Answer make);
   void answer_some();
 
-  // The limit for each user: targets that hang delay only their owner's other jobs.
-  static constexpr std::size_t k_turns = 4;
-
   Deps deps_;
-  Turns turns_{deps_.loop, k_turns};
+  Turns turns_{deps_.loop};
   std::map<JobKey, Job> jobs_;
   struct Owed {
     Reply reply;

@@ -7,12 +7,9 @@
 
 #include <algorithm>
 
-#include "common/os/file.hpp"
 #include "common/text/human.hpp"
-#include "common/wire/peer_note.hpp"
 #include "common/wire/relay_board.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
 namespace {
@@ -270,9 +267,8 @@ void Relays::write(const JobRecord& record, const RelayPlan& plan) const {
 
 // Returns the address on the network that the site wants to be used for data.
 std::string Relays::address_of(const RelayLink& link) const {
-  for (const std::string& pair : deps_.config.relay.addresses) {
+  for (const std::string& pair : deps_.config.relay.addresses)
     if (pair.starts_with(link.node + "=")) return pair.substr(link.node.size() + 1);
-  }
   return link.address;
 }
 

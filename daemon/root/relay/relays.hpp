@@ -13,12 +13,9 @@
 
 #include "common/os/file.hpp"
 #include "common/result.hpp"
-#include "common/settings/config.hpp"
 #include "common/wire/peer_note.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/nodes/peers.hpp"
-#include "daemon/root/table/job_files.hpp"
-#include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
@@ -65,17 +62,11 @@ struct RelayFiles {
 
 class Relays {
  public:
-  struct Deps {
-    Loop& loop;
-    const Config& config;
-    JobTable& table;
-    const JobFiles& files;
-    JobWorkers& workers;
+  struct Deps : JobDeps {
     Peers& peers;
   };
   explicit Relays(const Deps& deps) : deps_(deps) {}
   Relays(const Relays&) = delete;
-  Relays& operator=(const Relays&) = delete;
 
   // Returns whether sources of this job can be relayed here: it stages something on several nodes,
   // and the settings allow it.

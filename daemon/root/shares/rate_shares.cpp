@@ -74,9 +74,8 @@ std::uint64_t RateShares::moved_by(const Which& which) const {
 
 void RateShares::look() {
   timer_.reset();
-  for (auto& [which, job] : jobs_) {
+  for (auto& [which, job] : jobs_)
     if (rate_of(which.first) != 0) look_at(which, job);
-  }
   share();
   if (!jobs_.empty()) timer_ = loop_.after(k_look_interval, [this] { look(); });
 }

@@ -39,7 +39,6 @@ class RateShares {
   RateShares(Loop& loop, const Config& config, const JobFiles& files)
       : loop_(loop), config_(config), files_(files) {}
   RateShares(const RateShares&) = delete;
-  RateShares& operator=(const RateShares&) = delete;
 
   // Adds a worker that will start. Returns its file; none if it shares in no rate.
   [[nodiscard]] Result<Fd> join(const JobKey& key, WorkerTask task, uid_t uid);

@@ -22,7 +22,6 @@ inline constexpr std::uint32_t k_unlimited = 0xffffffff;
 // texts, such as Partition_Limit.
 std::optional<std::uint32_t> parse_minutes(std::string_view text);
 
-// Returns the credit for this many seconds of staging.
 std::uint32_t credit_minutes(std::uint64_t seconds, const Config::Credit& settings);
 
 struct JobLimit {

@@ -8,12 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
-#include <limits>
-#include <string>
 
-#include "common/os/child.hpp"
-#include "common/os/file.hpp"
 #include "common/text/parsing.hpp"
 #include "daemon/root/workers/worker_process.hpp"
 
@@ -45,15 +40,14 @@ Scontrol::~Scontrol() {
   end_child();
 }
 
-Status Scontrol::run_program(const std::string& program, std::vector<std::string> arguments,
-                             OnEnd on_end) {
+Status Scontrol::run(std::vector<std::string> arguments, OnEnd on_end) {
   TRY_ASSIGN(const Fd null, open_at(AT_FDCWD, "/dev/null", O_RDONLY));
   TRY_ASSIGN(Pipe pipe, make_pipe());
   ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
   const auto body = [&] {
     const int out = pipe.write.get();
     if (!place_descriptors({null.get(), out, out, null.get()}) || !reset_process()) return 126;
-    return become_program(program, std::move(arguments));
+    return become_program(config_.slurm.scontrol, std::move(arguments));
   };
   TRY_ASSIGN(ChildProcess process, ChildProcess::start(Orphan::left, body));
   child_.emplace(Child{std::move(on_end), std::move(process), {}, std::move(pipe.read), {}, {}});
@@ -120,8 +114,6 @@ bool is_forgotten(std::string_view output) {
          output.find("Invalid job id specified") != std::string_view::npos;
 }
 
-}  // namespace
-
 // Returns the line about this job. For an array's id, Slurm prints those of its other tasks, too.
 std::string_view line_about(std::uint32_t job, std::string_view output) {
   const std::string begin = "JobId=" + std::to_string(job) + " ";
@@ -133,12 +125,15 @@ std::string_view line_about(std::uint32_t job, std::string_view output) {
   return {};
 }
 
+// A field of it, named as " Restarts=".
 std::string_view field_of(std::string_view line, std::string_view name) {
   const std::size_t at = line.find(name);
   if (at == std::string_view::npos) return {};
   line.remove_prefix(at + name.size());
   return line.substr(0, line.find(' '));
 }
+
+}  // namespace
 
 SlurmAnswer read_answer(const JobKey& run, std::string_view output) {
   const std::string_view line = line_about(run.job, output);
@@ -251,8 +246,8 @@ std::string name_of_job(std::uint32_t job, std::string_view output) {
   return end <= k_most ? std::string(line.substr(0, end)) : std::string();
 }
 
-void JobQuestions::ask(std::uint32_t job, OnAnswer on_answer) {
-  waiting_.push_back({job, std::move(on_answer)});
+void JobQuestions::ask(const std::string& id, OnAnswer on_answer) {
+  waiting_.push_back({id, std::move(on_answer)});
   ask_next();
 }
 
@@ -260,7 +255,7 @@ void JobQuestions::ask_next() {
   if (waiting_.empty() || scontrol_.busy()) return;
   const Question question = std::move(waiting_.front());
   waiting_.pop_front();
-  const Status asked = scontrol_.run({"--oneliner", "show", "job", std::to_string(question.job)},
+  const Status asked = scontrol_.run({"--oneliner", "show", "job", question.id},
                                      [this, question](const Scontrol::Output& output) {
                                        question.on_answer(output.text);
                                        ask_next();

@@ -1,5 +1,4 @@
-// Scontrol: runs Slurm's own scontrol, or another program of the administrators', in a child, one
-// at a time.
+// Scontrol: runs Slurm's own scontrol in a child, one at a time.
 //
 // The child is uid 0 without any capability: Slurm accepts it as root, and the kernel grants it
 // nothing. Its time (slurm.answer_wait) and output are bounded. The daemon never waits for it.
@@ -12,7 +11,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "common/os/child.hpp"
@@ -33,16 +31,11 @@ class Scontrol {
 
   Scontrol(Loop& loop, const Config& config) : loop_(loop), config_(config) {}
   Scontrol(const Scontrol&) = delete;
-  Scontrol& operator=(const Scontrol&) = delete;
   ~Scontrol();
 
   [[nodiscard]] bool busy() const { return child_.has_value(); }
   // Call it only when not busy, as the object is when it calls on_end, once, from the loop.
-  Status run(std::vector<std::string> arguments, OnEnd on_end) {
-    return run_program(config_.slurm.scontrol, std::move(arguments), std::move(on_end));
-  }
-  // Does the same with the program of that path.
-  Status run_program(const std::string& program, std::vector<std::string> arguments, OnEnd on_end);
+  Status run(std::vector<std::string> arguments, OnEnd on_end);
 
  private:
   struct Child {
@@ -77,10 +70,6 @@ enum class SlurmAnswer {
 // Reads what `scontrol --oneliner show job JOB` printed about `run`. Names in it come from users,
 // who can only deceive the daemon about their own job.
 SlurmAnswer read_answer(const JobKey& run, std::string_view output);
-
-// The line about this job of what scontrol printed, and a field of it, named as " Restarts=".
-std::string_view line_about(std::uint32_t job, std::string_view output);
-std::string_view field_of(std::string_view line, std::string_view name);
 
 class SlurmQuestion {
  public:
@@ -124,12 +113,12 @@ class JobQuestions {
   JobQuestions(Loop& loop, const Config& config) : scontrol_(loop, config) {}
 
   // on_answer is called once, from the loop or from here, with what `scontrol --oneliner show job`
-  // printed; with nothing if it cannot be run.
-  void ask(std::uint32_t job, OnAnswer on_answer);
+  // printed; with nothing if it cannot be run. `id`: of a job, or "10_3" of an array.
+  void ask(const std::string& id, OnAnswer on_answer);
 
  private:
   struct Question {
-    std::uint32_t job;
+    std::string id;
     OnAnswer on_answer;
   };
   void ask_next();

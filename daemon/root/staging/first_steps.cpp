@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 #include <vector>
 
 namespace nodestage {
@@ -17,36 +16,27 @@ JobOfUser job_of(const JobRecord& record) { return {record.begin.job, record.beg
 
 }  // namespace
 
-FirstSteps::FirstSteps(Loop& loop, const Config& config, const Areas& areas, JobTable& table,
-                       const JobWorkers& workers, OnFound on_found)
-    : loop_(loop),
-      config_(config),
-      areas_(areas),
-      table_(table),
-      workers_(workers),
-      on_found_(std::move(on_found)) {}
-
 void FirstSteps::wait(const JobRecord& record) {
   const JobKey key = record.key();
   if (lost_[key] > k_most_lost) return ask_slurm(record);
-  waiting_[key] = loop_.now() + std::chrono::seconds(config_.memory.step_wait_s);
+  waiting_[key] = deps_.loop.now() + std::chrono::seconds(deps_.config.memory.step_wait_s);
   pause_ = k_least_pause;
-  look_at(std::max(loop_.now(), looked_ + k_least_pause));
+  look_at(std::max(deps_.loop.now(), looked_ + k_least_pause));
 }
 
 void FirstSteps::look_at(Clock::time_point due) {
   if (timer_ && due_ <= due) return;
-  if (timer_) loop_.cancel(*timer_);
+  deps_.loop.cancel(timer_);
   due_ = due;
-  const auto delay = std::chrono::ceil<std::chrono::milliseconds>(due - loop_.now());
-  timer_ = loop_.after(delay, [this] {
+  const auto delay = std::chrono::ceil<std::chrono::milliseconds>(due - deps_.loop.now());
+  timer_ = deps_.loop.after(delay, [this] {
     timer_.reset();
     look();
   });
 }
 
 void FirstSteps::look() {
-  looked_ = loop_.now();
+  looked_ = deps_.loop.now();
   std::erase_if(waiting_, [this](const auto& item) { return queued(item.first) == nullptr; });
   std::set<JobOfUser> jobs;
   std::vector<JobKey> keys;
@@ -56,8 +46,8 @@ void FirstSteps::look() {
     jobs.insert(job_of(*queued(key)));
   }
   if (keys.empty()) return;
-  const bool has_area = areas_.memory_fault().empty();
-  const JobCgroups cgroups = has_area ? workers_.job_cgroups(jobs) : JobCgroups();
+  const bool has_area = deps_.areas.memory_fault().empty();
+  const JobCgroups cgroups = has_area ? deps_.workers.job_cgroups(jobs) : JobCgroups();
   Clock::time_point next = looked_ + pause_;
   bool is_waiting = false;
   for (const JobKey& key : keys) {
@@ -68,7 +58,7 @@ void FirstSteps::look() {
       found(key, 0);
     } else if (cgroups.contains(job_of(*record))) {
       found(key, std::nullopt);
-    } else if (loop_.now() >= *job->second) {
+    } else if (deps_.loop.now() >= *job->second) {
       ask_slurm(*record);
     } else {
       is_waiting = true;
@@ -82,9 +72,10 @@ void FirstSteps::look() {
 void FirstSteps::ask_slurm(const JobRecord& record) {
   const JobKey key = record.key();
   waiting_[key].reset();
-  questions_.ask(key.job, [this, key, cpus = record.begin.cpus](std::string_view output) {
+  const auto take = [this, key, cpus = record.begin.cpus](std::string_view output) {
     found(key, memory_of_job(key.job, cpus, output));
-  });
+  };
+  questions_.ask(std::to_string(key.job), take);
 }
 
 void FirstSteps::found(const JobKey& key, std::optional<std::uint64_t> bytes) {
@@ -92,17 +83,17 @@ void FirstSteps::found(const JobKey& key, std::optional<std::uint64_t> bytes) {
   const JobRecord* record = queued(key);
   if (record == nullptr) return;
   memory_of_[key] = bytes;
-  on_found_(key);
+  deps_.events.done(key, Fact::step_found);
 }
 
 const JobRecord* FirstSteps::queued(const JobKey& key) const {
-  const JobRecord* record = table_.find(key);
+  const JobRecord* record = deps_.table.find(key);
   return record == nullptr || record->state != JobState::queued || record->ended ? nullptr : record;
 }
 
 std::string FirstSteps::cgroup_of(const JobRecord& record) const {
   const JobOfUser job = job_of(record);
-  const JobCgroups found = workers_.job_cgroups({job});
+  const JobCgroups found = deps_.workers.job_cgroups({job});
   const auto own = found.find(job);
   return own == found.end() ? "" : own->second;
 }

@@ -4,29 +4,23 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 
-#include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/slurm/scontrol.hpp"
-#include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
 
 class FirstSteps {
  public:
-  using OnFound = std::function<void(const JobKey&)>;
-  FirstSteps(Loop& loop, const Config& config, const Areas& areas, JobTable& table,
-             const JobWorkers& workers, OnFound on_found);
+  explicit FirstSteps(const JobDeps& deps) : deps_(deps) {}
   FirstSteps(const FirstSteps&) = delete;
-  FirstSteps& operator=(const FirstSteps&) = delete;
 
-  // on_found is called once, from the loop or from an answer of Slurm's, when the job has a step,
+  // Reports `step_found` once, from the loop or from an answer of Slurm's, when the job has a step,
   // or will not be waited for any longer: not if it is no longer queued.
   // After k_most_lost steps that had ended too early, it asks Slurm how much memory the job may
   // use, instead.
@@ -35,7 +29,7 @@ class FirstSteps {
   [[nodiscard]] std::string cgroup_of(const JobRecord& record) const;
   // How much memory Slurm says a job without one may use; 0: it does not say.
   [[nodiscard]] std::uint64_t memory_of(const JobKey& key) const;
-  // Whether on_found was called since the job had a step.
+  // Whether `step_found` was reported since the job had a step.
   [[nodiscard]] bool had_step(const JobKey& key) const;
   // Notes that its step had ended before a worker could join it. Returns whether it is worthwhile
   // to wait for another one.
@@ -50,13 +44,8 @@ class FirstSteps {
   void found(const JobKey& key, std::optional<std::uint64_t> bytes);
   [[nodiscard]] const JobRecord* queued(const JobKey& key) const;
 
-  Loop& loop_;
-  const Config& config_;
-  const Areas& areas_;
-  JobTable& table_;
-  const JobWorkers& workers_;
-  OnFound on_found_;
-  JobQuestions questions_{loop_, config_};
+  JobDeps deps_;
+  JobQuestions questions_{deps_.loop, deps_.config};
   // When a job gives up; nothing: Slurm has been asked.
   std::map<JobKey, std::optional<Clock::time_point>> waiting_;
   std::map<JobKey, std::optional<std::uint64_t>> memory_of_;  // as for found()

@@ -38,7 +38,7 @@ void change_rules(WorkerOrder& order, Change change) {
 }  // namespace
 
 WorkerStart Keeping::order_of_keeper(const JobRecord& record, WorkerTask task) const {
-  WorkerStart start = workers_.order(record, task);
+  WorkerStart start = deps_.workers.order(record, task);
   OrderHead& head = head_of(start.order);
   head.uid = cache_.keeper()->uid;
   head.gid = cache_.keeper()->gid;
@@ -61,8 +61,8 @@ Fd Keeping::look(JobRecord& record, WorkerStart& start, JobWorkers::OnEnd on_end
   if (started) {
     WorkerStart look = order_of_keeper(record, WorkerTask::look);
     look.sources_fd = ends->of_keeper.get();
-    started =
-        workers_.start(record, look, workers_.bounds(record, WorkerTask::look), std::move(on_end));
+    started = deps_.workers.start(record, look, deps_.workers.bounds(record, WorkerTask::look),
+                                  std::move(on_end));
   }
   if (!started) {
     log::warn(about(record), "nothing is shared with other users: {}", started.error().what);
@@ -79,7 +79,7 @@ Status Keeping::keep(JobRecord& record, const KeepItems& items, int directory_fd
   const JobKey key = record.key();
   TRY_ASSIGN(Ends ends, make_ends());
   const CacheEntry& entry = items.front().entry;
-  TRY_ASSIGN(Fd work, cache_.make_work(entry));
+  TRY_ASSIGN(Fd work, cache_.area().make_work(entry));
   TRY_ASSIGN(const Fd answer, allocator_.make_answer_file(key));
   WorkerStart keep = order_of_keeper(record, WorkerTask::keep);
   auto& order = std::get<KeepOrder>(keep.order);
@@ -91,17 +91,18 @@ Status Keeping::keep(JobRecord& record, const KeepItems& items, int directory_fd
   const std::vector<std::uint32_t> only = order.only_items;
   order.sandbox = SandboxNeed::required;
   order.on_failure = OnFailure::proceed;
-  order.directory = cache_.work_path(entry);
+  order.directory = cache_.area().work_path(entry);
   keep.directory_fd = work.get();
   keep.answer_fd = answer.get();
   keep.sources_fd = ends.of_keeper.get();
-  TRY(workers_.start(record, keep, workers_.bounds(record, WorkerTask::keep), std::move(on_end)));
+  TRY(deps_.workers.start(record, keep, deps_.workers.bounds(record, WorkerTask::keep),
+                          std::move(on_end)));
   ends.of_keeper.reset();
   number_[key] = ++keeps_;
-  kill_after(std::chrono::seconds(config_.cache.identify_wait_s), key, Reason::empty_handed);
+  kill_after(std::chrono::seconds(deps_.config.cache.identify_wait_s), key, Reason::empty_handed);
   if (items.size() > 1) kill_after(k_several_at_most, key, Reason::too_long);
   allocator_.open(key, about(record), std::move(work), WorkerTask::keep);
-  WorkerStart open = workers_.order(record, WorkerTask::identify);
+  WorkerStart open = deps_.workers.order(record, WorkerTask::identify);
   open.directory_fd = directory_fd;
   open.sources_fd = ends.of_user.get();
   change_rules(open.order, [&only, this](IdentifyOrder& rules) {
@@ -109,8 +110,9 @@ Status Keeping::keep(JobRecord& record, const KeepItems& items, int directory_fd
     rules.only_items = only;
     rules.cache = cache_.path();
   });
-  const Status opened = workers_.start(record, open, workers_.bounds(record, WorkerTask::identify),
-                                       [](const JobKey&, const WorkerEnd&) {});
+  const Status opened =
+      deps_.workers.start(record, open, deps_.workers.bounds(record, WorkerTask::identify),
+                          [](const JobKey&, const WorkerEnd&) {});
   // Then nobody hands anything over, and `keep` ends with that.
   if (!opened) log::warn(about(record), "cannot open a source: {}", opened.error().what);
   return {};
@@ -118,21 +120,21 @@ Status Keeping::keep(JobRecord& record, const KeepItems& items, int directory_fd
 
 // It reports nothing before it has its sources.
 void Keeping::kill_after(std::chrono::seconds wait, const JobKey& key, Reason reason) {
-  loop_.after(wait, [this, key, reason, number = keeps_] {
+  deps_.loop.after(wait, [this, key, reason, number = keeps_] {
     const auto last = number_.find(key);
     if (last == number_.end() || last->second != number) return;
-    const bool has_sources = files_.status(key, WorkerTask::keep).phase != WorkerPhase::none;
+    const bool has_sources = deps_.files.status(key, WorkerTask::keep).phase != WorkerPhase::none;
     if (reason == Reason::too_long && !has_sources)
       return kill_after(k_several_at_most, key, reason);
     if (reason == Reason::empty_handed && has_sources) return;
-    workers_.kill(key, WorkerTask::keep);
+    deps_.workers.kill(key, WorkerTask::keep);
   });
 }
 
 void Keeping::kill(const JobKey& key) {
   number_.erase(key);
   for (const WorkerTask task : {WorkerTask::identify, WorkerTask::look, WorkerTask::keep})
-    workers_.kill(key, task);
+    deps_.workers.kill(key, task);
 }
 
 }  // namespace nodestage

@@ -14,8 +14,6 @@
 #include "common/settings/config.hpp"
 #include "daemon/root/cache/cache.hpp"
 #include "daemon/root/shares/space_allocator.hpp"
-#include "daemon/root/table/job_files.hpp"
-#include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
@@ -29,14 +27,8 @@ using KeepItems = std::vector<KeepItem>;
 
 class Keeping {
  public:
-  Keeping(Loop& loop, const Config& config, const JobFiles& files, JobWorkers& workers,
-          Cache& cache, SpaceAllocator& allocator)
-      : loop_(loop),
-        config_(config),
-        files_(files),
-        workers_(workers),
-        cache_(cache),
-        allocator_(allocator) {}
+  Keeping(const JobDeps& deps, Cache& cache, SpaceAllocator& allocator)
+      : deps_(deps), cache_(cache), allocator_(allocator) {}
 
   // Where something is kept for all, starts `look`, and changes the order of the `identify` that
   // will be started next for the job. Returns its end of the socket; on_end follows then. None
@@ -53,7 +45,7 @@ class Keeping {
 
   void kill(const JobKey& key);
   [[nodiscard]] bool is_keeping(const JobKey& key) const {
-    return workers_.is_working(key, WorkerTask::keep);
+    return deps_.workers.is_working(key, WorkerTask::keep);
   }
 
  private:
@@ -61,10 +53,7 @@ class Keeping {
   void kill_after(std::chrono::seconds wait, const JobKey& key, Reason reason);
   [[nodiscard]] WorkerStart order_of_keeper(const JobRecord& record, WorkerTask task) const;
 
-  Loop& loop_;
-  const Config& config_;
-  const JobFiles& files_;
-  JobWorkers& workers_;
+  JobDeps deps_;
   Cache& cache_;
   SpaceAllocator& allocator_;
   std::uint64_t keeps_ = 0;                 // started so far

@@ -1,9 +1,5 @@
 #include "daemon/root/staging/sharing.hpp"
 
-#include <sys/stat.h>
-
-#include <algorithm>
-
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
 
@@ -153,9 +149,8 @@ void Sharing::settle(const JobKey& key) {
   const JobRecord* record = deps_.table.find(key);
   const auto found = askers_.find(key);
   if (record == nullptr || found == askers_.end()) return;
-  for (Want& want : found->second.wants) {
+  for (Want& want : found->second.wants)
     if (want.is_open) settle(*record, found->second, want);
-  }
   const auto& wants = found->second.wants;
   if (std::none_of(wants.begin(), wants.end(), [](const Want& want) { return want.is_open; }))
     return conclude(key);
@@ -169,42 +164,39 @@ void Sharing::settle(const JobKey& key) {
 void Sharing::settle(const JobRecord& record, Asker& asker, Want& want) {
   const JobKey key = record.key();
   SharedItem& shared = want.shared;
-  const auto own = [&](const std::string& why) {
-    want.is_open = false;
-    shared = {shared.item, ShareRole::own, "", "", why};
-  };
   if (const CacheEntry* kept = deps_.cache.find(want.entry.name)) {
-    if (!deps_.cache.use(kept->name, key, record.begin.uid)) return own(k_no_way_in);
+    if (!deps_.cache.use(kept->name, key, record.begin.uid)) return want.become_own(k_no_way_in);
     want.is_open = false;
     shared.role = ShareRole::link;
-    shared.path = deps_.cache.path_of(*kept);
+    shared.path = deps_.cache.area().path_of(*kept);
     const bool is_made_here = shared.elapsed_ms != 0;
     shared.note = (is_made_here ? "kept on this node" : "staged by " + maker_of(*kept)) +
                   (shared.for_readers ? k_for_all : "");
     return;
   }
-  if (const std::string why = refusal(record); !why.empty()) return own(why);
+  if (const std::string why = refusal(record); !why.empty()) return want.become_own(why);
   const bool is_twice = std::any_of(asker.wants.begin(), asker.wants.end(), [&](const Want& other) {
     return &other != &want && !other.is_open && other.shared.role == ShareRole::lead &&
            other.entry.name == want.entry.name;
   });
-  if (is_twice) return own("the job asks for it twice");
+  if (is_twice) return want.become_own("the job asks for it twice");
   Fill& fill = fills_[want.entry.name];
-  if (fill.failures >= k_most_failures) return own("jobs before this one could not stage it");
+  if (fill.failures >= k_most_failures)
+    return want.become_own("jobs before this one could not stage it");
   const bool is_led_here = fill.is_led_by(key);
   if (shared.for_readers && asker.is_late && !is_led_here)
-    return own("nobody's job has staged it for all who may read it within " +
-               human_duration(deps_.config.cache.readers_wait_s * 1000));
+    return want.become_own("nobody's job has staged it for all who may read it within " +
+                           human_duration(deps_.config.cache.readers_wait_s * 1000));
   if (shared.for_readers || (fill.has_leader && !is_led_here)) return;  // it waits
   if (const Status reserved = deps_.cache.reserve(want.entry); !reserved) {
     if (fill.failures == 0) fills_.erase(want.entry.name);
-    return own(reserved.error().what);
+    return want.become_own(reserved.error().what);
   }
   fill.entry = want.entry;
   fill.has_leader = true;
   want.is_open = false;
   shared.role = ShareRole::lead;
-  shared.path = deps_.cache.path_of(want.entry);
+  shared.path = deps_.cache.area().path_of(want.entry);
 }
 
 void Sharing::conclude(const JobKey& key) {
@@ -226,8 +218,6 @@ void Sharing::conclude(const JobKey& key) {
       else
         deps_.cache.hit(want.entry.name, record->begin.uid);
     }
-  }
-  if (!node.empty()) {
     for (const Want& want : node.mapped().wants) drop_unwanted(want.entry.name);
   }
   deps_.table.save(*record);
@@ -238,9 +228,8 @@ void Sharing::conclude(const JobKey& key) {
 // Those who wait for the entry, the earliest first.
 void Sharing::go_on(const std::string& name) {
   std::vector<std::pair<std::uint64_t, JobKey>> waiting;
-  for (const auto& [key, asker] : askers_) {
+  for (const auto& [key, asker] : askers_)
     if (asker.waits_for(name)) waiting.emplace_back(asker.turn, key);
-  }
   std::sort(waiting.begin(), waiting.end());
   for (const auto& [turn, key] : waiting) settle(key);
   drop_unwanted(name);
@@ -336,13 +325,11 @@ void Sharing::lead_ended(const std::string& name, Failure failure) {
 
 void Sharing::give_up(const JobKey& key, Failure failure) {
   const auto asker = askers_.extract(key);
-  if (!asker.empty()) {
+  if (!asker.empty())
     for (const Want& want : asker.mapped().wants) drop_unwanted(want.entry.name);
-  }
   std::vector<CacheEntry> entries;
-  for (const auto& [name, fill] : fills_) {
+  for (const auto& [name, fill] : fills_)
     if (fill.is_led_by(key)) entries.push_back(fill.entry);
-  }
   // A user whose jobs end while they stage for others would have these wait again and again.
   if (deps_.keeping.is_keeping(key)) failure = Failure::counts;
   for (const CacheEntry& entry : entries) {
@@ -398,17 +385,6 @@ void Sharing::carry_on(const JobRecord& record) {
   }
 }
 
-std::optional<Sharing::Awaited> Sharing::awaited(const JobKey& key) const {
-  const auto found = askers_.find(key);
-  if (found == askers_.end()) return {};
-  for (const Want& want : found->second.wants) {
-    const auto fill = want.is_open ? fills_.find(want.entry.name) : fills_.end();
-    if (fill != fills_.end() && fill->second.has_leader && !fill->second.is_led_by(key))
-      return Awaited{fill->second.entry, want.entry.source};
-  }
-  return {};
-}
-
 std::string Sharing::maker_of(const CacheEntry& entry) const {
   const JobRecord* record = deps_.table.find(entry.made_by);
   if (record != nullptr && record->facts.known)
@@ -424,9 +400,15 @@ std::string Sharing::waits_for(const JobKey& key) const {
   const JobRecord* record = deps_.table.find(key);
   if (record != nullptr && turns_.is_waiting(record->begin.uid, key))
     return "its turn to look at what it shares";
-  const auto item = awaited(key);
-  if (!item) return {};
-  return maker_of(item->entry) + ", which stages " + last_part(item->source) + " for both";
+  const auto asker = askers_.find(key);
+  if (asker == askers_.end()) return {};
+  for (const Want& want : asker->second.wants) {
+    const auto fill = want.is_open ? fills_.find(want.entry.name) : fills_.end();
+    if (fill != fills_.end() && fill->second.has_leader && !fill->second.is_led_by(key))
+      return maker_of(fill->second.entry) + ", which stages " + last_part(want.entry.source) +
+             " for both";
+  }
+  return {};
 }
 
 }  // namespace nodestage

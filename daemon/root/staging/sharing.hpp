@@ -15,16 +15,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "daemon/root/basis/loop.hpp"
 #include "daemon/root/cache/cache.hpp"
-#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/staging/keeping.hpp"
 #include "daemon/root/table/job_files.hpp"
@@ -36,20 +33,12 @@ namespace nodestage {
 
 class Sharing {
  public:
-  struct Deps {
-    Loop& loop;
-    const Config& config;
-    JobTable& table;
-    const JobFiles& files;
-    JobWorkers& workers;
+  struct Deps : JobDeps {
     Cache& cache;
-    Counters& counters;
     Keeping& keeping;
-    JobEvents& events;
   };
   explicit Sharing(const Deps& deps) : deps_(deps) {}
   Sharing(const Sharing&) = delete;
-  Sharing& operator=(const Sharing&) = delete;
 
   // Whether the job's shared items must be identified before it stages; false when it has none.
   [[nodiscard]] bool concerns(const JobRecord& record) const;
@@ -104,6 +93,11 @@ class Sharing {
     [[nodiscard]] bool waits_for(const std::string& name) const {
       return is_open && entry.name == name;
     }
+    // The job stages it for itself.
+    void become_own(const std::string& why) {
+      is_open = false;
+      shared = {shared.item, ShareRole::own, "", "", why};
+    }
   };
   struct Asker {
     std::uint64_t turn = 0;  // an earlier one leads
@@ -121,11 +115,8 @@ class Sharing {
       }
     }
     void give_own(const std::string& name) {
-      for (Want& want : wants) {
-        if (!want.waits_for(name)) continue;
-        want.is_open = false;
-        want.shared = {want.shared.item, ShareRole::own, "", "", "it could not be kept for others"};
-      }
+      for (Want& want : wants)
+        if (want.waits_for(name)) want.become_own("it could not be kept for others");
     }
     [[nodiscard]] bool waits_for(const std::string& name) const {
       return std::any_of(wants.begin(), wants.end(),
@@ -144,15 +135,9 @@ class Sharing {
   };
   enum class Failure { counts, none };
 
-  // What another job stages and this one waits for.
-  struct Awaited {
-    CacheEntry entry;  // as its leader has it
-    std::string source;
-  };
   [[nodiscard]] std::string kept_now(const JobKey& key) const;
   // The job that staged it, or does: "job 4711".
   [[nodiscard]] std::string maker_of(const CacheEntry& entry) const;
-  [[nodiscard]] std::optional<Awaited> awaited(const JobKey& key) const;
 
   Turns::Begun identify(const JobKey& key);
   void identified(const JobKey& key, std::uint32_t uid, const WorkerEnd& end);
@@ -182,7 +167,7 @@ class Sharing {
   [[nodiscard]] std::string refusal(const JobRecord& record) const;
 
   Deps deps_;
-  Turns turns_{deps_.loop, 4};
+  Turns turns_{deps_.loop};
   std::map<JobKey, Asker> askers_;     // that are not decided
   std::map<std::string, Fill> fills_;  // by the entry's name
   std::set<JobKey> plain_;             // jobs that share nothing, after a fault

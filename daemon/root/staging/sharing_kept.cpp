@@ -112,8 +112,7 @@ KeepItems Sharing::next_to_keep(const JobRecord& record) {
     });
     if (!items.empty() && (fill.is_slow || is_beside || entry.source_bytes > most)) continue;
     if (const Status reserved = deps_.cache.reserve(entry); !reserved) {
-      want.is_open = false;
-      want.shared = {want.shared.item, ShareRole::own, "", "", reserved.error().what};
+      want.become_own(reserved.error().what);
       continue;
     }
     bytes += std::min(entry.source_bytes, most);
@@ -121,7 +120,7 @@ KeepItems Sharing::next_to_keep(const JobRecord& record) {
     fill.has_leader = true;
     items.push_back({want.shared, entry});
     items.back().shared.role = ShareRole::lead;
-    items.back().shared.path = deps_.cache.path_of(entry);
+    items.back().shared.path = deps_.cache.area().path_of(entry);
     if (fill.is_slow) break;
   }
   if (items.empty()) settle(record.key());
@@ -147,10 +146,10 @@ void Sharing::kept(const JobRecord& record, const KeepItems& items, const Worker
       continue;
     const ItemRecord item = i < status.items.size() ? status.items[i] : ItemRecord{};
     const bool is_whole = state_of(item) == ItemState::done && (item.flags & k_item_whole) != 0;
-    const auto work = is_whole ? deps_.cache.open_work(first)
+    const auto work = is_whole ? deps_.cache.area().open_work(first)
                                : Result<Fd>(Error{EIO, why_not_kept(status, item, end)});
     const Status done =
-        work ? publish(record, item, entry, work->get(), deps_.cache.work_path(first))
+        work ? publish(record, item, entry, work->get(), deps_.cache.area().work_path(first))
              : Status(work.error());
     const bool is_again = is_cut && !is_whole;
     const auto asker = askers_.find(key);

@@ -7,7 +7,6 @@
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
 namespace {
@@ -126,13 +125,6 @@ void Staging::release_memory(const JobRecord& record) {
   if (const auto cgroup = cgroups_.extract(record.key())) remove_job_cgroup(cgroup.mapped());
   if (const Status moved = deps_.areas.move_memory_to_trash(record.key()); !moved)
     log::error(about(record), "what it has in memory cannot be removed: {}", moved.error().what);
-}
-
-void Staging::take_turn(const JobKey& key) {
-  const JobRecord* record = deps_.table.find(key);
-  if (record == nullptr || record->state != JobState::queued || record->ended) return;
-  queue_.take_place(key, record->begin.uid);
-  deps_.events.done(key, Fact::turn);
 }
 
 void Staging::stage(JobRecord& record) {

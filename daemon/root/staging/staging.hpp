@@ -9,7 +9,6 @@
 #include "common/settings/config.hpp"
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/loop.hpp"
-#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/relay/relays.hpp"
@@ -18,7 +17,6 @@
 #include "daemon/root/staging/images.hpp"
 #include "daemon/root/staging/sharing.hpp"
 #include "daemon/root/staging/staging_queue.hpp"
-#include "daemon/root/table/job_files.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
 
@@ -26,24 +24,15 @@ namespace nodestage {
 
 class Staging {
  public:
-  struct Deps {
-    Loop& loop;
-    const Config& config;
-    Areas& areas;
-    JobTable& table;
-    const JobFiles& files;
-    JobWorkers& workers;
+  struct Deps : JobDeps {
     SpaceAllocator& allocator;
     const HeldResults& held;  // may refuse outputs
     Cache& cache;
     Relays& relays;
     const Images& images;
-    Counters& counters;
-    JobEvents& events;
   };
   explicit Staging(const Deps& deps) : deps_(deps) {}
   Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
 
   // Makes the directory of a job that waits for it, or finds it made by a daemon that died.
   [[nodiscard]] Result<Areas::Maker> make_directory(const JobRecord& record) const;
@@ -53,17 +42,11 @@ class Staging {
   // it lives, or what a worker that has exited has reported.
   void adopt(JobRecord& record);
   void read_staging(JobRecord& record);
-  void carry_on(const JobRecord& record) { sharing_.carry_on(record); }
-  // Whether other jobs wait for what this one stages.
-  [[nodiscard]] bool leads(const JobKey& key) const { return sharing_.leads(key); }
+  // What jobs do with their shared items.
+  [[nodiscard]] Sharing& sharing() { return sharing_; }
+  [[nodiscard]] const Sharing& sharing() const { return sharing_; }
   // Makes the job's state queued. Reports `queued`.
   void enqueue(JobRecord& record);
-  // Whether it may have shared items.
-  [[nodiscard]] bool can_share(const JobRecord& record) const { return sharing_.concerns(record); }
-  [[nodiscard]] bool is_undecided(const JobKey& key) const { return sharing_.is_undecided(key); }
-  // See Sharing.
-  void identify(JobRecord& record) { sharing_.decide(record); }
-  void await_settled(const JobRecord& record) { sharing_.await_settled(record); }
   // Waits for the job's first step on this node, whose memory its items take. Reports `step_found`.
   void await_step(const JobRecord& record);
   // Puts the job into the queue. Reports `turn` when it has a place.
@@ -72,7 +55,6 @@ class Staging {
   void await_leader(const JobRecord& record) { leave_place(record.key()); }
   // Has the keeper stage what the job shares with all who may read it. Sharing reports the rest.
   void keep(JobRecord& record);
-  // Removes what the job has in memory.
   void release_memory(const JobRecord& record);
   // Starts a worker that stages. Reports `ready` or `failed`, or `unstaged` if what it has staged
   // does not count; before that, `staged_more`, and what comes of it.
@@ -85,10 +67,6 @@ class Staging {
   // Reports `unstaged` when what is kept and not in use has gone, or after a minute.
   void await_quota(const JobRecord& record);
 
-  // Whether the job's processes may use what is staged by now; false for some milliseconds.
-  [[nodiscard]] bool is_settled(const JobRecord& record) const {
-    return sharing_.is_settled(record);
-  }
   // Notes that the job has failed. `item`: the source of the one that failed, where there is one.
   void fail(JobRecord& record, FailureCause why, const Error& cause, const std::string& item = {});
   // Takes a job that has ended out of the queue and kills its worker: the state is `stopping`, and
@@ -97,7 +75,6 @@ class Staging {
   void start_queued() { queue_.go_on(); }
 
   [[nodiscard]] std::size_t jobs_ahead(const JobKey& key) const { return queue_.ahead_of(key); }
-  // Returns the line that says what a queued job waits for.
   [[nodiscard]] std::string wait_line(const JobKey& key) const;
   // Returns what a queued job waits for, if not for its turn: "job 4711, which ...".
   [[nodiscard]] std::string waits_for(const JobKey& key) const;
@@ -124,7 +101,6 @@ class Staging {
   // `cgroup`: FirstSteps::cgroup_of().
   Fd use_memory(const JobRecord& record, const std::string& cgroup, WorkerStart& start,
                 JobWorkers::Bounds& bounds);
-  void take_turn(const JobKey& key);
   void leave_place(const JobKey& key);
   Status start_keep(JobRecord& record, const KeepItems& items);
   void keep_ended(const JobKey& key, const KeepItems& items, const WorkerEnd& end);
@@ -141,17 +117,12 @@ class Staging {
   void count_sources(const JobRecord& record, const WorkerStatus& status);
 
   Deps deps_;
-  StagingQueue queue_{deps_.config, [this](const JobKey& key) { take_turn(key); }};
-  Keeping keeping_{deps_.loop,    deps_.config, deps_.files,
-                   deps_.workers, deps_.cache,  deps_.allocator};
-  Sharing sharing_{{deps_.loop, deps_.config, deps_.table, deps_.files, deps_.workers, deps_.cache,
-                    deps_.counters, keeping_, deps_.events}};
+  StagingQueue queue_{deps_};
+  Keeping keeping_{deps_, deps_.cache, deps_.allocator};
+  Sharing sharing_{{deps_, deps_.cache, keeping_}};
   std::map<JobKey, std::string> async_faults_;
   std::set<JobKey> over_quota_;  // jobs that stage again, since their users' quota has room now
-  FirstSteps first_steps_{
-      deps_.loop,    deps_.config,
-      deps_.areas,   deps_.table,
-      deps_.workers, [this](const JobKey& key) { deps_.events.done(key, Fact::step_found); }};
+  FirstSteps first_steps_{deps_};
   std::optional<Loop::TimerId> poll_;  // of what workers report
   RepeatedSources repeated_;
   std::map<JobKey, std::map<std::size_t, std::string>> hints_;  // by the index of the item

@@ -1,6 +1,7 @@
 #include "daemon/root/staging/staging_queue.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace nodestage {
 
@@ -28,26 +29,15 @@ std::optional<JobKey> FairQueue::next(const UserSlots& places, std::size_t limit
 }
 
 // A user's first job counts with the user's places now, the second with one more, and so on.
-std::vector<JobKey> FairQueue::in_turn(const UserSlots& places) const {
-  struct Turn {
-    std::size_t round;
-    JobKey job;
-  };
-  UserSlots rounds = places;
-  std::vector<Turn> turns;
-  turns.reserve(jobs_.size());
-  for (const Waiting& waiting : jobs_) turns.push_back({rounds[waiting.uid]++, waiting.job});
-  std::stable_sort(turns.begin(), turns.end(),
-                   [](const Turn& a, const Turn& b) { return a.round < b.round; });
-  std::vector<JobKey> order;
-  order.reserve(turns.size());
-  for (const Turn& turn : turns) order.push_back(turn.job);
-  return order;
-}
-
 std::size_t FairQueue::ahead_of(const JobKey& job, const UserSlots& places) const {
-  const auto order = in_turn(places);
-  return static_cast<std::size_t>(std::find(order.begin(), order.end(), job) - order.begin());
+  UserSlots rounds = places;
+  std::vector<std::pair<std::size_t, JobKey>> turns;
+  for (const Waiting& waiting : jobs_) turns.emplace_back(rounds[waiting.uid]++, waiting.job);
+  std::stable_sort(turns.begin(), turns.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto own = std::find_if(turns.begin(), turns.end(),
+                                [&job](const auto& turn) { return turn.second == job; });
+  return static_cast<std::size_t>(own - turns.begin());
 }
 
 void StagingQueue::push(const JobKey& job, std::uint32_t uid) {
@@ -58,13 +48,20 @@ void StagingQueue::push(const JobKey& job, std::uint32_t uid) {
 void StagingQueue::go_on() {
   if (is_going_on_) return;  // the loop further up the stack takes what is free by now
   is_going_on_ = true;
-  while (places_.size() < config_.staging.max_jobs) {
+  while (places_.size() < deps_.config.staging.max_jobs) {
     const auto next = waiting_.next(places_by_user(), places_of_one_user());
     if (!next) break;
     waiting_.erase(*next);
-    start_(*next);
+    take_turn(*next);
   }
   is_going_on_ = false;
+}
+
+void StagingQueue::take_turn(const JobKey& job) {
+  const JobRecord* record = deps_.table.find(job);
+  if (record == nullptr || record->state != JobState::queued || record->ended) return;
+  take_place(job, record->begin.uid);
+  deps_.events.done(job, Fact::turn);
 }
 
 std::size_t StagingQueue::ahead_of(const JobKey& job) const {
@@ -79,7 +76,7 @@ UserSlots StagingQueue::places_by_user() const {
 
 // By default one place is left for others.
 std::size_t StagingQueue::places_of_one_user() const {
-  const auto& staging = config_.staging;
+  const auto& staging = deps_.config.staging;
   if (staging.max_jobs_per_user != 0) return staging.max_jobs_per_user;
   return std::max<std::uint64_t>(staging.max_jobs, 2) - 1;
 }

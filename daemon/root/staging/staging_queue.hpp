@@ -4,13 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
 
-#include "common/settings/config.hpp"
-#include "daemon/root/basis/areas.hpp"
+#include "daemon/root/tasks/job_workers.hpp"
 
 namespace nodestage {
 
@@ -23,7 +21,6 @@ class FairQueue {
   // Does nothing for a job that is in it.
   void push(const JobKey& job, std::uint32_t uid);
   void erase(const JobKey& job);
-  [[nodiscard]] bool empty() const { return jobs_.empty(); }
 
   // Returns the next one, unless every user who waits has `limit` places already.
   [[nodiscard]] std::optional<JobKey> next(const UserSlots& places, std::size_t limit) const;
@@ -36,22 +33,17 @@ class FairQueue {
     JobKey job;
     std::uint32_t uid;
   };
-  [[nodiscard]] std::vector<JobKey> in_turn(const UserSlots& places) const;
   std::vector<Waiting> jobs_;  // in the order in which they came
 };
 
 class StagingQueue {
  public:
-  // Takes the job's place and starts its staging, or does neither.
-  using Start = std::function<void(const JobKey& job)>;
+  explicit StagingQueue(const JobDeps& deps) : deps_(deps) {}
 
-  StagingQueue(const Config& config, Start start) : config_(config), start_(std::move(start)) {}
-
-  // Adds a job, which starts when there is a place.
+  // Adds a job. Reports `turn` when it has a place, unless it is no longer queued.
   void push(const JobKey& job, std::uint32_t uid);
-  // Takes a job out that waits.
   void erase(const JobKey& job) { waiting_.erase(job); }
-  // Starts the jobs for which there are places now.
+  // Gives the jobs their turn for which there are places now.
   void go_on();
 
   void take_place(const JobKey& job, std::uint32_t uid) { places_[job] = uid; }
@@ -62,11 +54,11 @@ class StagingQueue {
   [[nodiscard]] std::size_t ahead_of(const JobKey& job) const;
 
  private:
+  void take_turn(const JobKey& job);
   [[nodiscard]] UserSlots places_by_user() const;
   [[nodiscard]] std::size_t places_of_one_user() const;
 
-  const Config& config_;
-  Start start_;
+  JobDeps deps_;
   FairQueue waiting_;
   std::map<JobKey, std::uint32_t> places_;  // → uid
   bool is_going_on_ = false;

@@ -166,9 +166,8 @@ void Staging::poll_reports() {
   poll_ = deps_.loop.after(k_report_poll, [this] {
     poll_.reset();
     std::vector<JobKey> staging;
-    for (const auto& [key, record] : deps_.table.all()) {
+    for (const auto& [key, record] : deps_.table.all())
       if (record.state == JobState::staging) staging.push_back(key);
-    }
     for (const JobKey& key : staging) {
       const JobRecord* record = deps_.table.find(key);
       if (record != nullptr && has_staged_more(*record)) deps_.events.done(key, Fact::staged_more);

@@ -1,10 +1,7 @@
 #include "daemon/root/table/job_table.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "common/os/wall_clock.hpp"
 #include "common/text/human.hpp"

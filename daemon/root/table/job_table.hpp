@@ -31,6 +31,11 @@ namespace nodestage {
 using Reply = std::function<void(const Message&)>;
 // Names a caller that waits; 0: one that has its answer already.
 using Ticket = std::uint64_t;
+// Gives the last answer.
+inline Ticket answered(const Reply& reply, const Message& message) {
+  reply(message);
+  return 0;
+}
 
 // RepeatedSources: the sources that jobs of one user have staged on this node again and again, and
 // the hint that would save the work. In memory alone: another daemon counts anew.
@@ -81,7 +86,6 @@ class JobTable {
 
   JobTable(Loop& loop, Journal& journal, Counters& counters);
   JobTable(const JobTable&) = delete;
-  JobTable& operator=(const JobTable&) = delete;
 
   // A record keeps its address until it is forgotten.
   [[nodiscard]] const Records& all() const { return records_; }

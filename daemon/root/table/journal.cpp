@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <set>
 
-#include "common/os/file.hpp"
 #include "common/text/json_fields.hpp"
 #include "common/text/parsing.hpp"
 #include "common/wire/status_file.hpp"
@@ -152,9 +151,8 @@ void DiskThread::sync_some(std::vector<Change>::iterator from, std::vector<Chang
   for (const int directory : directories) {
     if (::fsync(directory) == 0) continue;
     const Error fault = system_error("the directory");
-    for (auto change = from; change != to; ++change) {
+    for (auto change = from; change != to; ++change)
       if (change->file.first == directory && change->status) change->status = fault;
-    }
   }
 }
 
@@ -337,9 +335,8 @@ Result<JobRecord> decode_record(std::string_view text) {
 }
 
 Result<Journal> Journal::open(const std::string& state_dir) {
-  for (const std::string& path : {state_dir, state_dir + "/jobs"}) {
+  for (const std::string& path : {state_dir, state_dir + "/jobs"})
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return system_error(path);
-  }
   TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, state_dir + "/jobs", O_RDONLY | O_DIRECTORY));
   return Journal(std::move(directory));
 }

@@ -15,7 +15,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -45,7 +44,6 @@ class DiskThread {
   // Returns when everything is durable.
   ~DiskThread();
   DiskThread(const DiskThread&) = delete;
-  DiskThread& operator=(const DiskThread&) = delete;
   Status start();
 
   // Called from the loop, when a file that replace() has written could not be made durable.

@@ -5,10 +5,7 @@
 #include <unistd.h>
 
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "common/os/file.hpp"
 #include "common/os/wall_clock.hpp"
 #include "common/text/parsing.hpp"
 #include "common/wire/node_report.hpp"
@@ -73,9 +70,8 @@ bool Records::is_too_old(const Entry& entry) const {
 }
 
 void Records::trim() {
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
+  for (auto entry = entries_.begin(); entry != entries_.end();)
     entry = is_too_old(entry->second) ? remove(entry) : std::next(entry);
-  }
   if (entries_.size() <= config_.records.keep) return;
   std::vector<Entries::iterator> by_age;
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) by_age.push_back(entry);

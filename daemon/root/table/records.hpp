@@ -59,7 +59,8 @@ class Records {
 };
 
 // Turns: runs background work, for each user a limited number of pieces at once. The rest waits in
-// order; no user's work waits for another's.
+// order; no user's work waits for another's. So targets that hang delay only their owner's other
+// work, and a thousand pieces of it do not start a thousand processes.
 class Turns {
  public:
   enum class Begun {
@@ -69,7 +70,8 @@ class Turns {
   };
   using Begin = std::function<Begun()>;
 
-  Turns(Loop& loop, std::size_t of_one_user) : loop_(loop), of_one_user_(of_one_user) {}
+  explicit Turns(Loop& loop, std::size_t of_one_user = 4)
+      : loop_(loop), of_one_user_(of_one_user) {}
 
   // Calls `begin` once, now or when it is the key's turn; never for a key that waits or works.
   void ask(std::uint32_t uid, const JobKey& key, Begin begin);

@@ -1,10 +1,8 @@
 #include "daemon/root/tasks/job_output.hpp"
 
 #include <string_view>
-#include <vector>
 
 #include "common/text/human.hpp"
-#include "daemon/root/basis/log.hpp"
 
 namespace nodestage {
 namespace {
@@ -31,9 +29,8 @@ void Notices::write(WorkerStart start, Subject subject, OnWritten on_written) {
   const std::uint32_t uid = head_of(start.order).uid;
   std::deque<Notice>& waiting = waiting_[uid];
   std::vector<OnWritten> replaced;
-  for (const Notice& notice : waiting) {
+  for (const Notice& notice : waiting)
     if (is_replaced_by(notice.start.order, start.order)) replaced.push_back(notice.on_written);
-  }
   std::erase_if(waiting, [&start](const Notice& notice) {
     return is_replaced_by(notice.start.order, start.order);
   });
@@ -129,7 +126,7 @@ bool JobOutput::can_take_lines(const JobRecord& record) const {
 void JobOutput::append_to_first(std::uint32_t first_job, const WorkerStart& start,
                                 const Subject& subject,
                                 const std::function<void()>& on_done) const {
-  questions_.ask(first_job, [this, first_job, start, subject, on_done](std::string_view output) {
+  const auto take = [this, first_job, start, subject, on_done](std::string_view output) {
     const BatchScript script = batch_script_of(first_job, output);
     WorkerStart to_first = start;
     auto& order = std::get<AppendOrder>(to_first.order);
@@ -138,7 +135,8 @@ void JobOutput::append_to_first(std::uint32_t first_job, const WorkerStart& star
     order.output_job = first_job;
     order.job_name = name_of_job(first_job, output);
     notices_.write(std::move(to_first), subject, [on_done](Notices::Written) { on_done(); });
-  });
+  };
+  questions_.ask(std::to_string(first_job), take);
 }
 
 void JobOutput::append(const JobRecord& record, const std::vector<std::string>& lines,

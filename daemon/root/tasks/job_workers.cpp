@@ -3,16 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <concepts>
 #include <memory>
-#include <set>
-#include <utility>
 
 #include "common/text/human.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/metrics/metrics.hpp"
-#include "daemon/root/table/job_files.hpp"
 
 namespace nodestage {
 namespace {
@@ -87,15 +82,6 @@ std::string pilot_refusal(const Begin& begin) {
       .text();
 }
 
-// Each stage-out and push has its own: an earlier one may be stuck in the kernel.
-std::string cgroup_of(const JobRecord& record, WorkerTask task) {
-  const std::string name = to_text(record.key()) + "." + traits_of(task).name;
-  const std::uint32_t earlier = task == WorkerTask::stage_out ? record.stage_outs - 1
-                                : task == WorkerTask::push    ? record.pushes_in_all
-                                                              : 0;
-  return earlier > 0 ? name + "." + std::to_string(earlier + 1) : name;
-}
-
 // The daemon ends it with the job.
 constexpr std::uint64_t k_as_long_as_the_job = std::uint64_t{10} * 365 * 86'400;
 
@@ -110,25 +96,6 @@ Workers::Limits limits_of(WorkerTask task, const Config& config) {
   return {.start = std::chrono::seconds(config.staging.groups_wait_s),
           .run = std::chrono::seconds(run_s),
           .kill = std::chrono::seconds(config.worker.kill_wait_s)};
-}
-
-CgroupLimits resources_of(const JobRecord& record, const Config& config) {
-  return {record.begin.cpus, config.worker.memory_bytes, config.worker.pids};
-}
-
-WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& config,
-                      const std::string& directory) {
-  WorkerStart start;
-  start.program = config.daemon.worker_path;
-  start.cgroup = cgroup_of(record, task);
-  start.request = record.begin.request;
-  start.order = blank_order(task);
-  std::visit([&](auto& order) { fill(order, record, config, directory); }, start.order);
-  if (DeliveryOrder* delivery = delivery_of(start.order)) {
-    delivery->tries = record.stage_outs - (task == WorkerTask::stage_out ? 1 : 0);
-    delivery->keeps_list = traits_of(task).keeps_list;
-  }
-  return start;
 }
 
 // Making and checking the credential of one answer takes a few milliseconds.
@@ -147,6 +114,15 @@ namespace {
 
 constexpr std::chrono::milliseconds k_status_age{100};
 
+// Each stage-out and push has its own: an earlier one may be stuck in the kernel.
+std::string cgroup_of(const JobRecord& record, WorkerTask task) {
+  const std::string name = to_text(record.key()) + "." + traits_of(task).name;
+  const std::uint32_t earlier = task == WorkerTask::stage_out ? record.stage_outs - 1
+                                : task == WorkerTask::push    ? record.pushes_in_all
+                                                              : 0;
+  return earlier > 0 ? name + "." + std::to_string(earlier + 1) : name;
+}
+
 // Where the journal notes the worker of such a task; null: nowhere.
 ProcessMark* mark_in(JobRecord& record, WorkerTask task) {
   const auto mark = traits_of(task).mark;
@@ -156,14 +132,23 @@ ProcessMark* mark_in(JobRecord& record, WorkerTask task) {
 }  // namespace
 
 WorkerStart JobWorkers::order(const JobRecord& record, WorkerTask task) const {
-  WorkerStart start = order_for(record, task, config_, files_.path(record));
-  if (DeliveryOrder* delivery = delivery_of(start.order))
+  WorkerStart start;
+  start.program = config_.daemon.worker_path;
+  start.cgroup = cgroup_of(record, task);
+  start.request = record.begin.request;
+  start.order = blank_order(task);
+  std::visit([&](auto& order) { fill(order, record, config_, files_.path(record)); }, start.order);
+  if (DeliveryOrder* delivery = delivery_of(start.order)) {
+    delivery->tries = record.stage_outs - (task == WorkerTask::stage_out ? 1 : 0);
+    delivery->keeps_list = traits_of(task).keeps_list;
     delivery->staged_ns = staged_ns(files_.status(record.key(), WorkerTask::stage));
+  }
   return start;
 }
 
 JobWorkers::Bounds JobWorkers::bounds(const JobRecord& record, WorkerTask task) const {
-  return {resources_of(record, config_), limits_of(task, config_)};
+  const CgroupLimits resources{record.begin.cpus, config_.worker.memory_bytes, config_.worker.pids};
+  return {resources, limits_of(task, config_)};
 }
 
 Status JobWorkers::start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end) {
@@ -242,9 +227,12 @@ bool JobWorkers::is_working(const JobKey& key, WorkerTask task) const {
   return at_work_.count({key, task}) > 0;
 }
 
-Clock::duration JobWorkers::age(const JobKey& key, WorkerTask task) const {
+std::uint64_t JobWorkers::age_ms(const JobKey& key, WorkerTask task) const {
   const auto found = at_work_.find({key, task});
-  return found == at_work_.end() ? Clock::duration() : loop_.now() - found->second.begun;
+  if (found == at_work_.end()) return 0;
+  const Clock::duration age = loop_.now() - found->second.begun;
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(age).count());
 }
 
 WorkerStatus JobWorkers::status(const JobKey& key, WorkerTask task) const {

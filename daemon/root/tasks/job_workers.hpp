@@ -2,16 +2,11 @@
 // orders, limits, and shares of the node's rates.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/result.hpp"
@@ -20,6 +15,7 @@
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/job.hpp"
 #include "daemon/root/basis/loop.hpp"
+#include "daemon/root/flow/flow.hpp"
 #include "daemon/root/metrics/metrics.hpp"
 #include "daemon/root/shares/rate_shares.hpp"
 #include "daemon/root/table/job_files.hpp"
@@ -32,16 +28,7 @@ namespace nodestage {
 // The orders and limits of a job's workers, from the job's record and the settings. Pure functions,
 // which JobWorkers calls.
 
-// Returns the name of the worker's cgroup.
-std::string cgroup_of(const JobRecord& record, WorkerTask task);
-
 Workers::Limits limits_of(WorkerTask task, const Config& config);
-CgroupLimits resources_of(const JobRecord& record, const Config& config);
-
-// Returns all of the order that follows from the record and the settings; `directory` is the path
-// of the job's. The caller fills in the descriptors.
-WorkerStart order_for(const JobRecord& record, WorkerTask task, const Config& config,
-                      const std::string& directory);
 
 // Returns how long a relay worker waits for its plan: longer in a large job, whose first node
 // answers all of its nodes.
@@ -76,7 +63,6 @@ class JobWorkers {
         workers_(workers),
         counters_(counters) {}
   JobWorkers(const JobWorkers&) = delete;
-  JobWorkers& operator=(const JobWorkers&) = delete;
 
   // Returns what follows from the record and the settings; the caller fills in the rest.
   [[nodiscard]] WorkerStart order(const JobRecord& record, WorkerTask task) const;
@@ -97,7 +83,7 @@ class JobWorkers {
 
   [[nodiscard]] bool is_working(const JobKey& key, WorkerTask task) const;
   // Returns how long it has run; zero where there is none.
-  [[nodiscard]] Clock::duration age(const JobKey& key, WorkerTask task) const;
+  [[nodiscard]] std::uint64_t age_ms(const JobKey& key, WorkerTask task) const;
   // Returns what its status file says, or the last worker's if none runs. Reads the file of one
   // that runs every 100 ms at most, however many callers ask.
   [[nodiscard]] WorkerStatus status(const JobKey& key, WorkerTask task) const;
@@ -128,6 +114,18 @@ class JobWorkers {
   Counters& counters_;
   RateShares rates_{loop_, config_, files_};
   std::map<Which, Worker> at_work_;
+};
+
+// What the owners of the parts of a job's life work with (flow.hpp).
+struct JobDeps {
+  Loop& loop;
+  const Config& config;
+  Areas& areas;
+  JobTable& table;
+  const JobFiles& files;
+  JobWorkers& workers;
+  Counters& counters;
+  JobEvents& events;
 };
 
 }  // namespace nodestage

@@ -7,11 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <map>
-#include <set>
 #include <sstream>
-#include <vector>
 
 #include "common/os/file.hpp"
 #include "common/os/mounts.hpp"
@@ -165,39 +161,25 @@ bool Cgroups::kill(const std::string& name) const {
   return found;
 }
 
-// Reads "oom_kill N" from memory.events (version 2) or memory.oom_control.
 bool Cgroups::ran_out_of_memory(const std::string& name) const {
-  static constexpr std::string_view k_count = "oom_kill ";
-  for (const Base& base : bases_) {
-    for (const char* file : {"/memory.events", "/memory.oom_control"}) {
-      const auto text = read_file(AT_FDCWD, path(base, name) + file, k_max_bytes);
-      if (!text) continue;
-      const std::size_t at = text->find(k_count);
-      if (at != std::string::npos && text->at(at + k_count.size()) != '0') return true;
-    }
-  }
-  return false;
+  return std::any_of(bases_.begin(), bases_.end(),
+                     [&](const Base& base) { return out_of_memory_kills(path(base, name)) > 0; });
 }
 
 bool Cgroups::remove(const std::string& name) const {
   bool gone = true;
-  for (const Base& base : bases_) {
+  for (const Base& base : bases_)
     if (::rmdir(path(base, name).c_str()) != 0 && errno != ENOENT) gone = false;
-  }
   return gone;
 }
 
-std::vector<std::string> Cgroups::list() const {
-  std::vector<std::string> names;
+std::set<std::string> Cgroups::list() const {
+  std::set<std::string> names;
   for (const Base& base : bases_) {
     auto directory = DirectoryStream::at(AT_FDCWD, base.directory);
-    while (const auto name = directory.next()) {
-      if (name->starts_with(k_worker_cgroup))
-        names.emplace_back(name->substr(k_worker_cgroup.size()));
-    }
+    while (const auto name = directory.next())
+      if (name->starts_with(k_worker_cgroup)) names.emplace(name->substr(k_worker_cgroup.size()));
   }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
@@ -217,8 +199,6 @@ Status keep_cgroup(const std::string& file) {
 }
 
 namespace {
-
-constexpr std::size_t k_max_file_bytes = std::size_t{1} << 16;
 
 // Users have cgroups of their own (systemd), below which they can make some of any name.
 bool belongs_to(const std::string& directory, std::uint32_t owner) {
@@ -327,14 +307,8 @@ bool is_of_version_two(const std::string& directory) {
   return !directory.empty() && ::stat((directory + "/cgroup.controllers").c_str(), &info) == 0;
 }
 
-bool enter_job_cgroup(const std::string& directory) {
-  const auto enter = [&directory]() -> Status {
-    TRY_ASSIGN(const Fd file, open_at(AT_FDCWD, directory + "/cgroup.procs", O_WRONLY));
-    return write_all(file.get(), std::string_view("0"));
-  };
-  const Status entered = enter();
-  if (!entered) errno = entered.error().code;
-  return static_cast<bool>(entered);
+Status enter_job_cgroup(const std::string& directory) {
+  return write_value(directory + "/cgroup.procs", "0");
 }
 
 void remove_job_cgroup(std::string directory) {
@@ -344,10 +318,11 @@ void remove_job_cgroup(std::string directory) {
   }
 }
 
+// Reads "oom_kill N" from memory.events (version 2) or memory.oom_control.
 std::uint64_t out_of_memory_kills(const std::string& directory) {
   static constexpr std::string_view k_count = "oom_kill ";
   for (const char* file : {"/memory.events", "/memory.oom_control"}) {
-    const auto text = read_file(AT_FDCWD, directory + file, k_max_file_bytes);
+    const auto text = read_file(AT_FDCWD, directory + file, k_max_bytes);
     const std::size_t at = text ? text->find(k_count) : std::string::npos;
     if (at == std::string::npos) continue;
     std::string_view rest = std::string_view(*text).substr(at + k_count.size());

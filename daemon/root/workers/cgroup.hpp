@@ -9,14 +9,11 @@
 // cgroups(7).
 #pragma once
 
-#include <sys/types.h>
-
 #include <compare>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/result.hpp"
@@ -41,7 +38,6 @@ class Cgroups {
   // Returns an object without cgroups, of which every call below does nothing.
   static Cgroups none() { return Cgroups(); }
 
-  // Makes the cgroup `name` with its limits.
   Status create(const std::string& name, const CgroupLimits& limits) const;
   // Moves the calling process (a forked child, still root) into `name`. Safe in the child of a
   // single-threaded parent.
@@ -53,7 +49,7 @@ class Cgroups {
   // Removes `name`. Returns false while a process is in it, true if it does not exist.
   [[nodiscard]] bool remove(const std::string& name) const;
   // Returns the names that exist, for cleaning up at the start.
-  [[nodiscard]] std::vector<std::string> list() const;
+  [[nodiscard]] std::set<std::string> list() const;
 
   [[nodiscard]] bool available() const { return !bases_.empty(); }
   [[nodiscard]] const std::string& missing() const { return missing_; }
@@ -110,9 +106,9 @@ JobCgroups find_job_cgroups(const std::set<JobOfUser>& jobs, const std::string& 
 // Whether that is a cgroup of version 2: what is in it is one of the step's processes.
 bool is_of_version_two(const std::string& directory);
 
-// Moves the calling process (a forked child, still root) into it. A fault is in errno: ENOENT and
-// ENODEV if the step has ended.
-bool enter_job_cgroup(const std::string& directory);
+// Moves the calling process (a forked child, still root) into it. Fails with ENOENT or ENODEV if
+// the step has ended.
+Status enter_job_cgroup(const std::string& directory);
 
 // Removes that cgroup of a job of which nothing runs any more, and those around it up to the job's
 // own: Slurm could not, while a process of ours was in it. One with processes stays.

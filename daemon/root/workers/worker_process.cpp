@@ -15,16 +15,12 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
-#include <memory>
 #include <span>
 
-#include "common/os/child.hpp"
-#include "common/os/file.hpp"
 #include "common/wire/peer_note.hpp"
 #include "common/wire/wire.hpp"
 #include "daemon/root/basis/connection_closer.hpp"
 #include "daemon/root/basis/log.hpp"
-#include "daemon/root/workers/cgroup.hpp"
 
 namespace nodestage {
 namespace {
@@ -37,9 +33,8 @@ Status keep_capabilities(std::span<const cap_value_t> kept) {
   auto* caps = static_cast<cap_t>(set.get());
   for (const cap_flag_t flag : {CAP_PERMITTED, CAP_EFFECTIVE}) {
     if (kept.empty()) break;  // cap_set_flag refuses an empty list; a new set is empty
-    if (::cap_set_flag(caps, flag, static_cast<int>(kept.size()), kept.data(), CAP_SET) != 0) {
+    if (::cap_set_flag(caps, flag, static_cast<int>(kept.size()), kept.data(), CAP_SET) != 0)
       return system_error("cap_set_flag");
-    }
   }
   if (::cap_set_proc(caps) != 0) return system_error("cap_set_proc");
   return {};
@@ -48,9 +43,8 @@ Status keep_capabilities(std::span<const cap_value_t> kept) {
 // Drops what a later execve could give back.
 Status drop_bounding_set(std::span<const cap_value_t> kept) {
   for (cap_value_t cap = 0; CAP_IS_SUPPORTED(cap); ++cap) {
-    bool keep = false;
-    for (const cap_value_t value : kept) keep = keep || value == cap;
-    if (!keep && ::cap_drop_bound(cap) != 0) return system_error("cap_drop_bound");
+    const bool is_kept = std::find(kept.begin(), kept.end(), cap) != kept.end();
+    if (!is_kept && ::cap_drop_bound(cap) != 0) return system_error("cap_drop_bound");
   }
   if (::cap_reset_ambient() != 0) return system_error("cap_reset_ambient");
   return {};
@@ -224,10 +218,10 @@ Result<Fd> for_reading(int fd) {
 // The child's whole life up to execve; returns only a fault.
 Status become_worker(const WorkerStart& start, const Cgroups& cgroups) {
   TRY(cgroups.enter(start.cgroup));
-  if (!start.job_cgroup.empty() && !enter_job_cgroup(start.job_cgroup)) {
-    const int code = errno;
-    const bool is_gone = code == ENOENT || code == ENODEV;
-    if (is_gone)
+  const Status entered = start.job_cgroup.empty() ? Status() : enter_job_cgroup(start.job_cgroup);
+  if (!entered) {
+    const int code = entered.error().code;
+    if (code == ENOENT || code == ENODEV)
       return Error{WorkerProcess::k_step_gone,
                    "the job's step, whose memory cgroup it was to enter, had ended"};
     return Error{code, "the job's memory cgroup cannot be entered: " + start.job_cgroup};

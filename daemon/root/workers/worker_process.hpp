@@ -67,7 +67,6 @@ class Helper {
   static Result<std::unique_ptr<Helper>> start(Loop& loop, const Body& body, const Fd& to_other,
                                                OnPacket on_packet, OnEnd on_end);
   Helper(const Helper&) = delete;
-  Helper& operator=(const Helper&) = delete;
   ~Helper();
 
   // Never blocks: keeps what the child does not read in time; returns false if it is too much.
@@ -113,7 +112,6 @@ struct WorkerStart {
   std::string job_cgroup;
 };
 
-// Returns how long ago the process started.
 std::chrono::milliseconds age_of(const ProcessMark& mark);
 
 struct WorkerEnd {

@@ -13,8 +13,6 @@
 #include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/status_file.hpp"
-#include "daemon/root/basis/log.hpp"
-#include "daemon/root/workers/cgroup.hpp"
 
 namespace nodestage {
 namespace {
@@ -61,6 +59,10 @@ std::optional<std::string> cgroup_of_worker(pid_t pid) {
   return {};
 }
 
+std::string limit_text(std::chrono::seconds limit) {
+  return human_duration(static_cast<std::uint64_t>(limit.count()) * 1000);
+}
+
 bool has_exited(const WorkerProcess& process) {
   pollfd exit{process.pid_fd(), POLLIN, 0};
   return ::poll(&exit, 1, 0) > 0;
@@ -103,14 +105,10 @@ Result<Workers::Id> Workers::start(const WorkerStart& wanted, const CgroupLimits
     kill(id);  // ended() follows
     return told.error();
   }
-  set_timer(worker, limits.start, [this, id] {
-    Worker& late = workers_.at(id);
-    late.verdict =
-        WorkerEnd{WorkerEnd::Kind::not_started,
-                  "the user's groups could not be resolved within " +
-                      human_duration(static_cast<std::uint64_t>(late.limits.start.count()) * 1000) +
-                      " (does the node's name service answer?)"};
-    kill(id);
+  set_timer(worker, limits.start, [this, id, limit = limits.start] {
+    give_up(id, {WorkerEnd::Kind::not_started, "the user's groups could not be resolved within " +
+                                                   limit_text(limit) +
+                                                   " (does the node's name service answer?)"});
   });
   return id;
 }
@@ -125,7 +123,7 @@ std::optional<Workers::Id> Workers::adopt(const ProcessMark& mark, const std::st
                      .on_end = std::move(on_end),
                      .limits = limits});
   if (!watch(id)) return {};
-  set_timer(workers_.at(id), limits.run, [this, id] { over_limit(id); });
+  set_run_limit(id);
   return id;
 }
 
@@ -157,7 +155,7 @@ Status Workers::watch(Id id) {
 }
 
 void Workers::set_timer(Worker& worker, std::chrono::seconds delay, Loop::Callback due) {
-  if (worker.timer) loop_.cancel(*worker.timer);
+  loop_.cancel(worker.timer);
   worker.timer = loop_.after(delay, std::move(due));
 }
 
@@ -171,7 +169,7 @@ void Workers::started(Id id) {
     return;  // it exits by itself
   }
   if (worker.verdict) return;
-  set_timer(worker, worker.limits.run, [this, id] { over_limit(id); });
+  set_run_limit(id);
   if (worker.limits.idle.count() > 0) watch_use(id);
 }
 
@@ -188,11 +186,8 @@ void Workers::look_at_use(Id id) {
   if (worker.verdict) return;
   const auto used = processor_time(worker.process.mark().pid);
   if (!used || *used != worker.used) return watch_use(id);
-  worker.verdict =
-      WorkerEnd{WorkerEnd::Kind::over_limit,
-                "came no further for " +
-                    human_duration(static_cast<std::uint64_t>(worker.limits.idle.count()) * 1000)};
-  kill(id);
+  give_up(id,
+          {WorkerEnd::Kind::over_limit, "came no further for " + limit_text(worker.limits.idle)});
 }
 
 void Workers::read_log(Id id) {
@@ -215,12 +210,16 @@ void Workers::read_log(Id id) {
   if (worker.log_rest.size() > k_max_log_line) worker.log_rest.resize(k_max_log_line);
 }
 
-void Workers::over_limit(Id id) {
+void Workers::set_run_limit(Id id) {
   Worker& worker = workers_.at(id);
-  worker.verdict =
-      WorkerEnd{WorkerEnd::Kind::over_limit,
-                "took longer than the limit of " +
-                    human_duration(static_cast<std::uint64_t>(worker.limits.run.count()) * 1000)};
+  set_timer(worker, worker.limits.run, [this, id, limit = worker.limits.run] {
+    give_up(id,
+            {WorkerEnd::Kind::over_limit, "took longer than the limit of " + limit_text(limit)});
+  });
+}
+
+void Workers::give_up(Id id, WorkerEnd verdict) {
+  workers_.at(id).verdict = std::move(verdict);
   kill(id);
 }
 
@@ -275,10 +274,8 @@ void Workers::ended(Id id) {
 // Reports to the owner, once.
 void Workers::report(Id id, const WorkerEnd& end) {
   Worker& worker = workers_.at(id);
-  for (auto* timer : {&worker.timer, &worker.idle_timer}) {
-    if (*timer) loop_.cancel(**timer);
-    timer->reset();
-  }
+  loop_.cancel(worker.timer);
+  loop_.cancel(worker.idle_timer);
   const OnEnd on_end = std::exchange(worker.on_end, nullptr);
   if (on_end) on_end(end);
 }
@@ -331,11 +328,12 @@ void log_state(const SandboxState& state, SandboxNeed need) {
 
 }  // namespace
 
-void SandboxProbe::start(const std::string& directory, const OnFound& on_found) {
+void probe_sandbox(Workers& workers, const Config& config, const std::string& directory,
+                   const std::function<void(const SandboxState&)>& on_found) {
   const auto status = std::make_shared<Fd>(::memfd_create("probe", MFD_CLOEXEC));
   const auto place = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
   WorkerStart start;
-  start.program = config_.daemon.worker_path;
+  start.program = config.daemon.worker_path;
   start.cgroup = "probe";
   start.groups = Groups::primary;
   start.status_fd = status->get();
@@ -345,20 +343,17 @@ void SandboxProbe::start(const std::string& directory, const OnFound& on_found) 
   start.order = order;
   Workers::Limits limits;
   limits.run = k_limit;
-  const auto begun = workers_.start(
-      start, {1, config_.worker.memory_bytes, config_.worker.pids}, limits,
-      Subject{{}, {}, "worker", "sandbox"},
-      [this, status, on_found](const WorkerEnd& end) { found(*status, end, on_found); });
+  const auto on_end = [&config, status, on_found](const WorkerEnd& end) {
+    const auto reported = read_worker_status(status->get());
+    const SandboxState state = state_of(reported ? *reported : WorkerStatus{}, end);
+    log_state(state, config.worker.sandbox);
+    on_found(state);
+  };
+  const auto begun = workers.start(start, {1, config.worker.memory_bytes, config.worker.pids},
+                                   limits, Subject{{}, {}, "worker", "sandbox"}, on_end);
   if (!begun)
     log::error("the test whether workers can confine themselves could not start: {}",
                begun.error().what);
-}
-
-void SandboxProbe::found(const Fd& status, const WorkerEnd& end, const OnFound& on_found) const {
-  const auto reported = read_worker_status(status.get());
-  const SandboxState state = state_of(reported ? *reported : WorkerStatus{}, end);
-  log_state(state, config_.worker.sandbox);
-  on_found(state);
 }
 
 }  // namespace nodestage

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -34,7 +33,6 @@ class Workers {
 
   Workers(Loop& loop, Cgroups cgroups) : loop_(loop), cgroups_(std::move(cgroups)) {}
   Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
   virtual ~Workers() = default;
 
   // Starts a worker whose log lines are about `subject`. on_end is called once, from the loop,
@@ -82,7 +80,8 @@ class Workers {
   Status watch(Id id);
   void started(Id id);
   void read_log(Id id);
-  void over_limit(Id id);
+  void set_run_limit(Id id);
+  void give_up(Id id, WorkerEnd verdict);
   void watch_use(Id id);
   void look_at_use(Id id);
   void ended(Id id);
@@ -96,23 +95,10 @@ class Workers {
   Id next_ = 1;
 };
 
-// SandboxProbe: finds out whether workers can confine themselves on this node. A worker tries just
-// that (daemon/worker/process/write_places.hpp), once at the daemon's start, as the user "nobody".
-class SandboxProbe {
- public:
-  // Called once, from the loop, with the result.
-  using OnFound = std::function<void(const SandboxState&)>;
-
-  SandboxProbe(Workers& workers, const Config& config) : workers_(workers), config_(config) {}
-
-  // Starts the probe in `directory`, any that exists. Logs the result, or why there is none.
-  void start(const std::string& directory, const OnFound& on_found);
-
- private:
-  void found(const Fd& status, const WorkerEnd& end, const OnFound& on_found) const;
-
-  Workers& workers_;
-  const Config& config_;
-};
+// Finds out whether workers can confine themselves on this node: in `directory`, any that exists, a
+// worker tries just that (daemon/worker/process/write_places.hpp), as the user "nobody". Logs the
+// result, or why there is none. on_found is called once, from the loop.
+void probe_sandbox(Workers& workers, const Config& config, const std::string& directory,
+                   const std::function<void(const SandboxState&)>& on_found);
 
 }  // namespace nodestage
