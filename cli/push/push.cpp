@@ -169,14 +169,14 @@ std::string output_source_name(std::string name, const std::string& job_director
 }
 
 int push_outputs(PushArguments arguments) {
-  const char* directory = std::getenv("SLURM_TMPDIR");
+  const std::string directory = own_variable("SLURM_TMPDIR");
   if (arguments.names.size() > k_max_request_items) return too_many_names(k_max_request_items);
   std::size_t bytes = 0;
   for (std::string& name : arguments.names) {
     bytes += name.size();
     if (bytes > k_max_request_bytes)
       return wrong_usage("the names are longer than those of any job", k_what_a_source_is);
-    name = output_source_name(name, directory == nullptr ? "" : directory);
+    name = output_source_name(name, directory);
     if (name.empty()) return wrong_usage("'' is not a source of --stage-out", k_what_a_source_is);
   }
   TaskVoice voice(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), node_name(),

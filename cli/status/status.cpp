@@ -4,7 +4,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <variant>
 
@@ -13,7 +12,6 @@
 #include "cli/slurm/slurm_job.hpp"
 #include "common/os/file.hpp"
 #include "common/talk/task_voice.hpp"
-#include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {

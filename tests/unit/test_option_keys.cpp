@@ -1,9 +1,7 @@
 // The keys of the options: the messages about them, and the documents that list them.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <sstream>
