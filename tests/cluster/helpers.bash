@@ -332,29 +332,55 @@ node_remains() {
     ' sh "${places[@]}"
 }
 
+# all_idle [NODE...], all_clean [NODE...]: these nodes, or all.
 all_idle() {
-    local states
-    states=$(on ctl sinfo --noheader --Node --partition=debug --format=%T)
+    local states names
+    names=$(IFS=, && echo "$*")
+    states=$(on ctl sinfo --noheader --Node --partition=debug ${names:+--nodes="$names"} --format=%T)
     [[ -n $states && ! ${states//idle/} =~ [^[:space:]] ]]
 }
 
 all_clean() {
     local node
-    for node in $(nodes); do
+    for node in ${1:-$(nodes)} "${@:2}"; do
         [[ -z $(node_remains "$node") ]] || return 1
     done
 }
 
-# assert_idle_clean [SECONDS]: every node idle and not drained, and clean, within SECONDS (15).
+idle_and_clean() {
+    all_idle "$@" && all_clean "$@"
+}
+
+# assert_idle_clean [SECONDS [NODE...]]: every node idle and not drained, and clean, within SECONDS (15).
 assert_idle_clean() {
     local seconds=${1:-15} node
-    wait_until "$seconds" all_idle || cluster wait-idle 1 || return 1
-    if ! wait_until "$seconds" all_clean; then
-        for node in $(nodes); do
+    wait_until "$seconds" all_idle "${@:2}" || cluster wait-idle 1 || return 1
+    if ! wait_until "$seconds" all_clean "${@:2}"; then
+        for node in ${2:-$(nodes)} "${@:3}"; do
             node_remains "$node" | sed "s/^/$node: /" >&2
         done
         return 1
     fi
+}
+
+# all_ended: no job waits, runs or has an epilog under way.
+all_ended() {
+    local left
+    left=$(on ctl squeue --noheader) && [[ -z $left ]]
+}
+
+# notice ID [DIR]: what alice is told of her results; notice_says ID TEXT [DIR].
+notice() {
+    on ctl sh -c 'cat "$1" 2>/dev/null' sh "${2:-/home/alice}/nodestage-$1.txt"
+}
+
+notice_says() {
+    [[ $(notice "$1" "${@:3}") == *"$2"* ]]
+}
+
+# client USER VERB ARG...: lib/daemon_client.py on n1.
+client() {
+    on_node n1 "$1" python3 - "${@:2}" <"$BATS_TEST_DIRNAME/lib/daemon_client.py"
 }
 
 # has_answer NODE ID: the job's staging was told how much it may write (the answer's serial is not 0).
