@@ -130,17 +130,14 @@ constexpr const char* k_what_a_source_is =
     "are delivered.";
 
 int take_answer(const Message& answer, TaskVoice& voice) {
-  const auto say = [&voice](const std::vector<std::string>& lines) {
-    for (const std::string& line : lines) voice.say(line);
-  };
   if (std::holds_alternative<Accepted>(answer)) return 0;
   if (const auto* ready = std::get_if<Ready>(&answer)) {
-    say(ready->lines);
+    for (const std::string& line : ready->lines) voice.say(line);
     return 0;
   }
   const auto* failed = std::get_if<Failed>(&answer);
   if (failed == nullptr) return daemon_fault("nodestaged gave an unexpected answer");
-  say(failed->lines);
+  for (const std::string& line : failed->lines) voice.say(line);
   voice.say(failed->lines.empty() ? failed->cause : k_not_all_delivered);
   return k_fault;
 }

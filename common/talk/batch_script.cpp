@@ -13,6 +13,7 @@
 namespace nodestage {
 namespace {
 
+constexpr std::size_t k_script_bytes = std::size_t{64} << 10;  // the most that is read of one
 constexpr std::size_t k_line_width = 80;
 
 std::string line_text(std::string_view line) {

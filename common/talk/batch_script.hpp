@@ -7,9 +7,6 @@
 
 namespace nodestage {
 
-// The most that is read of a script.
-inline constexpr std::size_t k_script_bytes = std::size_t{64} << 10;
-
 // Reads the beginning of a regular file; "" if it is none, or cannot be read.
 std::string script_text(const std::string& path);
 

@@ -128,8 +128,7 @@ TEST_CASE("a path or a name that no call of the system takes") {
   }
   CHECK(has(dataset_fault(deep),
             "a path of 5,002 bytes is too long: the system takes at most 4,095"));
-  const Error wheels = must_fail(parse_venv_option("r.txt,wheels=" + deep, k_place));
-  CHECK(has(wheels.text(), "a path of 5,002 bytes is too long"));
+  CHECK(has(venv_fault("r.txt,wheels=" + deep), "a path of 5,002 bytes is too long"));
 }
 
 TEST_CASE("a misspelt key or value: what was meant") {
@@ -141,10 +140,8 @@ TEST_CASE("a misspelt key or value: what was meant") {
   CHECK_FALSE(has(dataset_fault("/a,compression=9"), "did you mean"));
   CHECK(has(output_fault("r:/t,wehn=always"), "unknown key 'wehn' (did you mean 'when'?)\n"));
   CHECK_FALSE(has(output_fault("r:/t,when=later"), "did you mean"));
-  const Error venv = must_fail(parse_venv_option("/v,moduel=gcc", k_place));
-  CHECK(has(venv.text(), "unknown key 'moduel' (did you mean 'module'?)\n"));
-  const Error shard = must_fail(parse_venv_option("/v,shard", k_place));
-  CHECK(has(shard.text(), "unknown key 'shard' (did you mean 'shared'?)\n"));
+  CHECK(has(venv_fault("/v,moduel=gcc"), "unknown key 'moduel' (did you mean 'module'?)\n"));
+  CHECK(has(venv_fault("/v,shard"), "unknown key 'shard' (did you mean 'shared'?)\n"));
   const Error wait = must_fail(parse_wait_option("nod"));
   CHECK(has(wait.text(), "'nod' (did you mean 'node'?): only all, node or none"));
   CHECK(*parse_wait_option("none") == StageWait::none);
@@ -251,9 +248,6 @@ TEST_CASE("stage-venv") {
     REQUIRE_MESSAGE(item, (item ? "" : item.error().text()));
     return *item;
   };
-  const auto fault = [](std::string_view text) {
-    return must_fail(parse_venv_option(text, k_place)).text();
-  };
   CHECK(venv("~/env") == VenvItem{"/home/alice/env", "env", "", {}, "", false, {}});
   const auto full = venv(
       "r.txt:py/env/,python=~/py/bin/python3,wheels=w,module=python/"
@@ -266,14 +260,14 @@ TEST_CASE("stage-venv") {
                          true,
                          {},
                          true});
-  CHECK(has(fault(""), "no source"));
-  CHECK(has(fault("x:../y"), "below $SLURM_TMPDIR"));
-  CHECK(has(fault("x:a\\:b"), "cannot hold quotes"));
-  CHECK(has(fault("x:a'b"), "cannot hold quotes"));
-  CHECK(has(fault("x,strip=1"), "unknown key 'strip'"));
-  CHECK(has(fault("x,async"), "unknown key 'async'"));
-  CHECK(has(fault("x,module=-a"), "a module is missing"));
-  CHECK(has(fault("x,python"), "--stage-venv=SOURCE"));
+  CHECK(has(venv_fault(""), "no source"));
+  CHECK(has(venv_fault("x:../y"), "below $SLURM_TMPDIR"));
+  CHECK(has(venv_fault("x:a\\:b"), "cannot hold quotes"));
+  CHECK(has(venv_fault("x:a'b"), "cannot hold quotes"));
+  CHECK(has(venv_fault("x,strip=1"), "unknown key 'strip'"));
+  CHECK(has(venv_fault("x,async"), "unknown key 'async'"));
+  CHECK(has(venv_fault("x,module=-a"), "a module is missing"));
+  CHECK(has(venv_fault("x,python"), "--stage-venv=SOURCE"));
   CHECK(venv("r.txt,python=python3.11").python == "python3.11");
   CHECK(venv("r.txt,python=3.10").python == "python3.10");
   CHECK(venv("r.txt,python=3").python == "python3");
@@ -334,8 +328,7 @@ TEST_CASE("variables that nobody expands are refused, with what to write; \\$ is
   CHECK(dataset("/p/\\$x.tar").source == "/p/$x.tar");
   CHECK(dataset("/p/a$.tar").source == "/p/a$.tar");
   CHECK(dataset("/p/a,include=$x").include == std::vector<std::string>{"$x"});
-  const Error venv = must_fail(parse_venv_option("/p/r.txt,python=$HOME/python", k_place));
-  CHECK(has(venv.text(), "$HOME is not expanded"));
+  CHECK(has(venv_fault("/p/r.txt,python=$HOME/python"), "$HOME is not expanded"));
 }
 
 TEST_CASE("an output of the whole job directory: what to write") {
