@@ -332,31 +332,25 @@ node_remains() {
     ' sh "${places[@]}"
 }
 
-# all_idle [NODE...], all_clean [NODE...]: these nodes, or all.
 all_idle() {
-    local states names
-    names=$(IFS=, && echo "$*")
-    states=$(on ctl sinfo --noheader --Node --partition=debug ${names:+--nodes="$names"} --format=%T)
+    local states
+    states=$(on ctl sinfo --noheader --Node --partition=debug --format=%T)
     [[ -n $states && ! ${states//idle/} =~ [^[:space:]] ]]
 }
 
 all_clean() {
     local node
-    for node in ${1:-$(nodes)} "${@:2}"; do
+    for node in $(nodes); do
         [[ -z $(node_remains "$node") ]] || return 1
     done
 }
 
-idle_and_clean() {
-    all_idle "$@" && all_clean "$@"
-}
-
-# assert_idle_clean [SECONDS [NODE...]]: every node idle and not drained, and clean, within SECONDS (15).
+# assert_idle_clean [SECONDS]: every node idle and not drained, and clean, within SECONDS (15).
 assert_idle_clean() {
     local seconds=${1:-15} node
-    wait_until "$seconds" all_idle "${@:2}" || cluster wait-idle 1 || return 1
-    if ! wait_until "$seconds" all_clean "${@:2}"; then
-        for node in ${2:-$(nodes)} "${@:3}"; do
+    wait_until "$seconds" all_idle || cluster wait-idle 1 || return 1
+    if ! wait_until "$seconds" all_clean; then
+        for node in $(nodes); do
             node_remains "$node" | sed "s/^/$node: /" >&2
         done
         return 1

@@ -23,7 +23,16 @@ setup_file() {
 }
 
 assert_clean() {
-    assert_idle_clean "${1:-20}" n1 n2 n3
+    wait_until "${1:-20}" idle_and_clean n1 n2 n3 ||
+        { on ctl sinfo -N; on ctl squeue; for node in n1 n2 n3; do node_remains "$node"; done; false; } >&2
+}
+
+idle_and_clean() {
+    local node
+    for node in "$@"; do
+        [[ $(on ctl sinfo --noheader --Node --partition=debug --nodes="$node" --format=%T) == idle ]] || return 1
+        [[ -z $(node_remains "$node") ]] || return 1
+    done
 }
 
 # staging_pid NODE ID: the staging worker's pid, as NODE sees it.

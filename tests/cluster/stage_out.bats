@@ -29,7 +29,15 @@ SCRIPT
 
 # As assert_idle_clean, of all nodes but the one with the job that waits for its time limit.
 assert_clean() {
-    assert_idle_clean 20 n1 n2 n3
+    wait_until 20 idle_and_clean || { on ctl sinfo -N; on ctl squeue; for node in n1 n2 n3; do node_remains "$node"; done; false; } >&2
+}
+
+idle_and_clean() {
+    local node
+    [[ $(on ctl sinfo --noheader --Node --partition=debug --nodes=n1,n2,n3 --format=%T | sort -u) == idle ]] || return 1
+    for node in n1 n2 n3; do
+        [[ -z $(node_remains "$node") ]] || return 1
+    done
 }
 
 # --stage-out for each `when=`, of the file `res`, into /project/when/NAME.
