@@ -3,7 +3,6 @@
 // job's work itself (`run`, with its own worker). One file per verb.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <functional>

@@ -161,22 +161,11 @@ std::optional<int> JobConversation::note_absence(const Error& error) {
   return {};
 }
 
-namespace {
-
-using Add = Status (*)(StageRequest&, std::string_view);
-
-Status add_all(StageRequest& request, const std::vector<std::string>& texts, Add add) {
-  for (const std::string& text : texts) TRY(add(request, text));
-  return {};
-}
-
-}  // namespace
-
 Result<StageRequest> to_request(const RequestTexts& texts) {
   StageRequest request;
-  TRY(add_all(request, texts.datasets, add_dataset));
-  TRY(add_all(request, texts.venvs, add_venv));
-  TRY(add_all(request, texts.outputs, add_output));
+  for (const std::string& text : texts.datasets) TRY(add_dataset(request, text));
+  for (const std::string& text : texts.venvs) TRY(add_venv(request, text));
+  for (const std::string& text : texts.outputs) TRY(add_output(request, text));
   if (request.venv) add_what_a_build_needs(*request.venv, {});
   for (const std::string& warning : look_in_time(request, Start::now).warnings)
     std::fprintf(stderr, "nodestage: warning: %s\n", warning.c_str());

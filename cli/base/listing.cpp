@@ -9,7 +9,6 @@
 #include "cli/slurm/slurm_job.hpp"
 #include "common/build_info.hpp"
 #include "common/text/encodings.hpp"
-#include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
 
 namespace nodestage {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "cli/slurm/node_jobs.hpp"
@@ -54,6 +56,17 @@ struct RowsOfNode {
 struct GatheredRows {
   std::vector<RowsOfNode> nodes;  // those that answered, by name
   int code = 0;                   // k_fault: no node answered, which was said on stderr
+
+  // The rows of one kind, each with its node.
+  template <typename Row>
+  [[nodiscard]] std::vector<std::pair<std::string, Row>> all() const {
+    std::vector<std::pair<std::string, Row>> found;
+    for (const RowsOfNode& of_node : nodes) {
+      for (const Message& message : of_node.rows)
+        if (const auto* row = std::get_if<Row>(&message)) found.emplace_back(of_node.node, *row);
+    }
+    return found;
+  }
 };
 
 // Prints the rows as pieces, and the end of the answer.

@@ -19,29 +19,6 @@ constexpr std::size_t k_shortest = 8;
 
 std::string key_of(const CacheRow& row) { return row.name.substr(row.name.find('.') + 1); }
 
-}  // namespace
-
-std::vector<const CacheRow*> rows_named(const CacheRows& rows, const std::string& text) {
-  std::vector<const CacheRow*> found;
-  if (text.empty()) return found;
-  const bool has_uid = text.find('.') != std::string::npos;
-  for (const CacheRow& row : rows) {
-    if ((has_uid ? row.name : key_of(row)).starts_with(text)) found.push_back(&row);
-  }
-  return found;
-}
-
-std::string short_name(const CacheRows& rows, const CacheRow& row) {
-  const std::string key = key_of(row);
-  for (std::size_t length = k_shortest; length <= key.size(); ++length) {
-    std::string name = key.substr(0, length);
-    if (rows_named(rows, name).size() == 1) return name;
-  }
-  return row.name;  // another user has an entry with the same key
-}
-
-namespace {
-
 constexpr int k_cache_json_version = 1;
 constexpr std::size_t k_source_width = 40;
 constexpr std::size_t k_left_columns = 3;
@@ -88,6 +65,25 @@ std::size_t left_columns(CacheOwners owners) {
 }
 
 }  // namespace
+
+std::vector<const CacheRow*> rows_named(const CacheRows& rows, const std::string& text) {
+  std::vector<const CacheRow*> found;
+  if (text.empty()) return found;
+  const bool has_uid = text.find('.') != std::string::npos;
+  for (const CacheRow& row : rows) {
+    if ((has_uid ? row.name : key_of(row)).starts_with(text)) found.push_back(&row);
+  }
+  return found;
+}
+
+std::string short_name(const CacheRows& rows, const CacheRow& row) {
+  const std::string key = key_of(row);
+  for (std::size_t length = k_shortest; length <= key.size(); ++length) {
+    std::string name = key.substr(0, length);
+    if (rows_named(rows, name).size() == 1) return name;
+  }
+  return row.name;  // another user has an entry with the same key
+}
 
 std::string cache_table(const CacheRows& rows, CacheOwners owners, std::uint64_t now) {
   if (rows.empty())
@@ -173,11 +169,7 @@ int show_elsewhere(const CacheArguments& arguments) {
       gather_rows(arguments.nodes, {"nodestage", "cache", "--pieces"}, arguments.socket);
   if (gathered.code != 0) return gathered.code;
   CachesByNode caches;
-  for (const RowsOfNode& of_node : gathered.nodes) {
-    for (const Message& message : of_node.rows) {
-      if (const auto* row = std::get_if<CacheRow>(&message)) caches[of_node.node].push_back(*row);
-    }
-  }
+  for (const auto& [node, row] : gathered.all<CacheRow>()) caches[node].push_back(row);
   std::fputs(cache_tables(caches, owners_here(), wall_s()).c_str(), stdout);
   return 0;
 }

@@ -8,10 +8,10 @@
 #include <climits>
 #include <cstdlib>
 #include <regex>
-#include <sstream>
 
 #include "cli/doctor/plugstack.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -259,28 +259,25 @@ std::vector<std::string> hosts_in(const SlurmConfig& config) {
 }
 
 std::string file_system_of(const std::string& path, std::string_view mounts) {
-  std::istringstream lines{std::string(mounts)};
   std::string type;
   std::size_t longest = 0;
-  for (std::string device, place, name, rest; lines >> device >> place >> name;) {
-    std::getline(lines, rest);
+  for (const std::string_view line : parts_of(mounts, '\n')) {
+    const auto words = words_in(line);  // the device, the place, the type
     // Of mounts on one another, the last one counts.
-    if (!is_below(path, place) || place.size() < longest) continue;
-    longest = place.size();
-    type = name;
+    if (words.size() < 3 || !is_below(path, words[1]) || words[1].size() < longest) continue;
+    longest = words[1].size();
+    type = words[2];
   }
   return type;
 }
 
 std::string system_name(std::string_view os_release) {
-  std::istringstream lines{std::string(os_release)};
-  const std::string key = "PRETTY_NAME=";
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(key)) continue;
-    std::string name = line.substr(key.size());
-    if (name.size() > 1 && name.front() == '"' && name.back() == '"')
-      name = name.substr(1, name.size() - 2);
-    return name;
+  constexpr std::string_view k_key = "PRETTY_NAME=";
+  for (const std::string_view line : parts_of(os_release, '\n')) {
+    if (!line.starts_with(k_key)) continue;
+    const std::string_view name = line.substr(k_key.size());
+    const bool is_quoted = name.size() > 1 && name.front() == '"' && name.back() == '"';
+    return std::string(is_quoted ? name.substr(1, name.size() - 2) : name);
   }
   return "";
 }

@@ -166,8 +166,8 @@ class Doctor {
     if (config_.count("PrologFlags") == 0) {
       config_.clear();
       report_.add(
-          Finding{Grade::problem, "Slurm's configuration cannot be read: " + first_line(text),
-                  "`scontrol show config` must work here; the checks of its output are skipped."});
+          problem("Slurm's configuration cannot be read: " + first_line(text),
+                  "`scontrol show config` must work here; the checks of its output are skipped."));
     }
     slurm_release_ = slurm_release_of(output_of({"scontrol", "--version"}));
   }
@@ -184,8 +184,8 @@ class Doctor {
     const auto lines = plugstack_lines(plugstack);
     if (!lines) {
       return add_missing(
-          Finding{Grade::problem, lines.error().text(),
-                  "Slurm's commands on this host load no plugin: create plugstack.conf."});
+          problem(lines.error().text(),
+                  "Slurm's commands on this host load no plugin: create plugstack.conf."));
     }
     const auto own = own_line(*lines);
     if (own != lines->end()) {
@@ -198,9 +198,9 @@ class Doctor {
         read_plugin_file(plugin_path(line_ ? line_->plugin : k_plugin_name, plugin_directory()));
     if (!plugin) {
       return report_.add(
-          Finding{Grade::problem, plugin.error().text(),
+          problem(plugin.error().text(),
                   "Install the package; until then a `required` line breaks every Slurm "
-                  "command on this host."});
+                  "command on this host."));
     }
     report_.add(judge_plugin(*plugin, slurm_release_));
     plugin_ = std::move(*plugin);
@@ -218,8 +218,7 @@ class Doctor {
 
   void look_at_slurmd() {
     if (!slurmd_begun_) {
-      return report_.add(
-          Finding{Grade::problem, "slurmd is not running", "systemctl status slurmd"});
+      return report_.add(problem("slurmd is not running", "systemctl status slurmd"));
     }
     report_.add(judge_slurmd(*slurmd_begun_, *plugin_, *line_));
   }
@@ -244,7 +243,7 @@ class Doctor {
                                            "--property=ActiveState,ExecMainStatus,NRestarts"})));
       return;
     }
-    report_.add(Finding{Grade::ok, "nodestaged answers at " + socket, ""});
+    report_.add(ok("nodestaged answers at " + socket));
     if (const auto queued = list_queued(jobs)) report_.show(*queued);
     const auto about = read_file(AT_FDCWD, socket.substr(0, socket.rfind('/')) + "/about", 65536);
     if (about) about_ = decode_about(*about);
@@ -312,8 +311,8 @@ class Doctor {
     const char* root = about_.tmpdir_root.c_str();
     if (::statfs(root, &type) != 0 || ::statvfs(root, &space) != 0) {
       report_.add(
-          Finding{Grade::problem, system_error(about_.tmpdir_root).what,
-                  "tmpdir.path in nodestaged.toml must name an existing directory of root."});
+          problem(system_error(about_.tmpdir_root).what,
+                  "tmpdir.path in nodestaged.toml must name an existing directory of root."));
       return;
     }
     const LocalDisk disk{static_cast<std::uint64_t>(type.f_type), space.f_bavail * space.f_frsize,

@@ -103,6 +103,12 @@ Finding judge_file_system(std::uint64_t type, const std::string& place) {
   return ok("job directories are in " + place);
 }
 
+std::string held_lock(const std::string& directory, const std::string& harm) {
+  return "every user can list " + directory +
+         ": who reads it into memory of a file system that does not answer holds its lock, and " +
+         harm;
+}
+
 }  // namespace
 
 Finding judge_versions(const std::string& command, const std::string& daemon,
@@ -166,16 +172,6 @@ Finding judge_silent_daemon(const std::string& fault, std::string_view unit) {
                  "systemctl enable --now nodestaged; why it exited: journalctl -u nodestaged, "
                  "nodestaged --check.");
 }
-
-namespace {
-
-std::string held_lock(const std::string& directory, const std::string& harm) {
-  return "every user can list " + directory +
-         ": who reads it into memory of a file system that does not answer holds its lock, and " +
-         harm;
-}
-
-}  // namespace
 
 std::vector<Finding> judge_disk(const LocalDisk& disk, const DaemonAbout& about) {
   std::vector<Finding> findings = {judge_file_system(disk.type, about.tmpdir_root)};

@@ -6,54 +6,42 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cctype>
 #include <regex>
-#include <sstream>
 
 #include "common/os/file.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
-namespace {
 
-constexpr std::string_view k_around = " \t\r\"'";
-
-}  // namespace
-
-std::vector<std::string> words_of(const std::string& line) {
-  std::istringstream words(line.substr(0, line.find('#')));
-  std::vector<std::string> list;
-  for (std::string word; words >> word;) list.push_back(word);
-  return list;
+std::vector<std::string> words_of(std::string_view line) {
+  return words_in(line.substr(0, line.find('#')));
 }
 
 std::vector<std::string> values_in(std::string_view text, const std::string& key) {
   std::vector<std::string> values;
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : parts_of(text, '\n')) {
     for (const std::string& word : words_of(line)) {
       const std::size_t equals = word.find('=');
       if (equals == std::string::npos || lower(word.substr(0, equals)) != lower(key)) continue;
-      std::istringstream parts(word.substr(equals + 1));
-      for (std::string part; std::getline(parts, part, ',');) values.push_back(part);
+      for (const std::string_view part : parts_of(std::string_view(word).substr(equals + 1), ','))
+        if (!part.empty()) values.emplace_back(part);
     }
   }
   return values;
 }
 
 std::vector<std::string> yaml_values_in(std::string_view text, std::string_view key) {
+  constexpr std::string_view k_around = " \t\r\"'";
   std::vector<std::string> values;
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string_view line : parts_of(text, '\n')) {
     line = line.substr(0, line.find('#'));
     const std::size_t colon = line.find(':');
     // An entry of a list begins with '-'.
     const std::size_t first = line.find_first_not_of("- \t");
-    if (colon == std::string::npos || first >= colon) continue;
-    if (trimmed(std::string_view(line).substr(first, colon - first), k_around) != key) continue;
-    std::istringstream parts(line.substr(colon + 1));
-    for (std::string part; std::getline(parts, part, ',');)
+    if (colon == std::string_view::npos || first >= colon) continue;
+    if (trimmed(line.substr(first, colon - first), k_around) != key) continue;
+    for (const std::string_view part : parts_of(line.substr(colon + 1), ','))
       if (const auto value = trimmed(part, k_around); !value.empty()) values.emplace_back(value);
   }
   return values;
@@ -79,8 +67,7 @@ Status add_lines(const std::string& path, unsigned depth, std::vector<PlugstackL
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error(path);
   TRY_ASSIGN(const std::string text, read_all(fd.get(), 1 << 20));
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : parts_of(text, '\n')) {
     const std::vector<std::string> words = words_of(line);
     if (words.size() < 2) continue;
     if (words[0] == "include" && depth < k_deepest_include) {

@@ -32,7 +32,7 @@ inline Finding problem(std::string what, std::string to_do) {
 
 // Parses the text of configuration files: words, and values by key.
 // Returns the words of a line, without a comment that starts with '#'.
-std::vector<std::string> words_of(const std::string& line);
+std::vector<std::string> words_of(std::string_view line);
 
 // Returns each value of KEY=VALUE[,VALUE]... in any line. Keys are compared without regard to case.
 std::vector<std::string> values_in(std::string_view text, const std::string& key);

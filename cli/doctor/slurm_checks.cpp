@@ -1,7 +1,6 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <sstream>
 #include <string_view>
 
 #include "cli/doctor/checks.hpp"
@@ -79,10 +78,9 @@ Finding judge_epilog_limit(const TimeLimit& limit, const PluginSettings& setting
 
 SlurmConfig parse_slurm_config(std::string_view text) {
   SlurmConfig config;
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : parts_of(text, '\n')) {
     const std::size_t equals = line.find('=');
-    if (equals != std::string::npos)
+    if (equals != std::string_view::npos)
       config[std::string(trimmed(line.substr(0, equals)))] = trimmed(line.substr(equals + 1));
   }
   return config;
@@ -264,11 +262,10 @@ Finding judge_epilog(const PlugstackLine& line, const std::string& tmpdir_root) 
 // A script without its comments.
 std::string commands_of_script(const std::string& path) {
   const auto whole = read_file(AT_FDCWD, path, k_max_script);
-  std::istringstream lines(whole ? *whole : std::string());
   std::string text;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : parts_of(whole ? *whole : std::string_view(), '\n')) {
     const std::size_t first = line.find_first_not_of(" \t");
-    if (first != std::string::npos && line[first] != '#') text += line + "\n";
+    if (first != std::string_view::npos && line[first] != '#') text.append(line) += '\n';
   }
   return text;
 }
@@ -279,9 +276,8 @@ std::vector<std::string> scripts_of(const SlurmConfig& config, const std::string
   std::vector<std::string> scripts;
   for (const auto& [name, value] : config) {
     if (name != setting && !name.starts_with(setting + "[")) continue;
-    std::istringstream patterns(value);
-    for (std::string pattern; std::getline(patterns, pattern, ',');) {
-      const std::vector<std::string> files = files_like(pattern);
+    for (const std::string_view pattern : parts_of(value, ',')) {
+      const std::vector<std::string> files = files_like(std::string(pattern));
       scripts.insert(scripts.end(), files.begin(), files.end());
     }
   }

@@ -37,26 +37,16 @@ bool is_file_system(const char* path, std::uint64_t magic) {
   return ::statfs(path, &type) == 0 && static_cast<std::uint64_t>(type.f_type) == magic;
 }
 
-}  // namespace
-
+// 0: not available.
 int landlock_abi() {
   const long abi =
       ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   return abi > 0 ? static_cast<int>(abi) : 0;
 }
 
-std::string landlock_text(int abi) { return abi == 0 ? "no" : "ABI " + std::to_string(abi); }
-
 bool has_seccomp() {
   const std::uint32_t action = SECCOMP_RET_KILL_PROCESS;
   return ::syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
-}
-
-bool has_openat2() {
-  open_how how{};
-  const long fd = ::syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof how);
-  if (fd >= 0) ::close(static_cast<int>(fd));
-  return fd >= 0 || errno != ENOSYS;
 }
 
 std::string cgroup_text() {
@@ -67,8 +57,6 @@ std::string cgroup_text() {
              ? "v1"
              : "none";
 }
-
-namespace {
 
 constexpr std::size_t k_max_program_bytes = 64 << 20;
 
@@ -140,6 +128,15 @@ std::optional<std::uint32_t> exported_number(std::string_view file, std::string_
 }
 
 }  // namespace
+
+std::string landlock_text(int abi) { return abi == 0 ? "no" : "ABI " + std::to_string(abi); }
+
+bool has_openat2() {
+  open_how how{};
+  const long fd = ::syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof how);
+  if (fd >= 0) ::close(static_cast<int>(fd));
+  return fd >= 0 || errno != ENOSYS;
+}
 
 Result<PluginFile> read_plugin_file(const std::string& path) {
   TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, path, O_RDONLY));

@@ -13,12 +13,9 @@
 
 namespace nodestage {
 
-// Finds out what this host's kernel offers of what nodestage uses.
-int landlock_abi();  // 0: not available
-std::string landlock_text(int abi);
-bool has_seccomp();
+// What this host's kernel offers of what nodestage uses.
+std::string landlock_text(int abi);  // 0: not available
 bool has_openat2();
-std::string cgroup_text();  // "v2", "v1", "v1 with v2 beside it", "none"
 
 // PluginFile: the version numbers that spank_nodestage.so exports, read from the file's symbols,
 // since only Slurm's programs can load it.

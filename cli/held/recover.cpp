@@ -87,16 +87,9 @@ int show_elsewhere(const HeldArguments& arguments) {
   if (::geteuid() == 0) head.insert(head.begin() + 2, "USER");
   const std::size_t columns = head.size();
   Grid grid(std::move(head), columns);
-  std::size_t count = 0;
-  for (const RowsOfNode& of_node : gathered.nodes) {
-    for (const Message& message : of_node.rows) {
-      const auto* row = std::get_if<HeldRow>(&message);
-      if (row == nullptr) continue;
-      grid.add(cells_of(of_node.node, *row));
-      ++count;
-    }
-  }
-  if (count == 0) {
+  const auto rows = gathered.all<HeldRow>();
+  for (const auto& [node, row] : rows) grid.add(cells_of(node, row));
+  if (rows.empty()) {
     std::printf("the nodes that answered hold no results%s\n", ::geteuid() == 0 ? "" : " of yours");
     return 0;
   }
@@ -156,14 +149,10 @@ int become_srun(const RecoverArguments& arguments, const JobId& id, const std::s
 // The nodes that hold results of the job, of those that answer.
 std::vector<std::string> nodes_that_hold(const JobId& id, const GatheredRows& gathered) {
   std::vector<std::string> nodes;
-  for (const RowsOfNode& of_node : gathered.nodes) {
-    const bool holds =
-        std::any_of(of_node.rows.begin(), of_node.rows.end(), [&id](const Message& message) {
-          const auto* row = std::get_if<HeldRow>(&message);
-          return row != nullptr && row->job == id.job &&
-                 (id.restart == k_no_number || row->restart == id.restart);
-        });
-    if (holds) nodes.push_back(of_node.node);
+  for (const auto& [node, row] : gathered.all<HeldRow>()) {
+    const bool is_meant =
+        row.job == id.job && (id.restart == k_no_number || row.restart == id.restart);
+    if (is_meant && (nodes.empty() || nodes.back() != node)) nodes.push_back(node);
   }
   return nodes;
 }

@@ -9,7 +9,6 @@
 
 #include "cli/base/conversation.hpp"
 #include "cli/base/listing.hpp"
-#include "common/text/human.hpp"
 #include "daemon/worker/deliver/output_report.hpp"
 #include "daemon/worker/deliver/pack.hpp"
 #include "daemon/worker/tree/file_data.hpp"

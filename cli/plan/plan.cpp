@@ -40,21 +40,13 @@ struct PlanNode {
 // What this process may use of the node's memory, and how much of a job's memory can be data.
 struct MemoryHere {
   std::uint64_t bytes = 0;
-  std::uint64_t share_percent = 75;
+  std::uint64_t share_percent = 0;
 };
-// `config`: the daemon's settings, if they can be read here.
-MemoryHere memory_here(const std::string& config) {
-  MemoryHere here;
-  here.bytes = memory_limit();
-  if (const auto settings = load_config(config))
-    here.share_percent = settings->memory.max_share_percent;
-  return here;
-}
 
-// read.max_rate of the settings, in bytes a second; 0: none, or they cannot be read here.
-std::uint64_t read_rate_here(const std::string& config) {
-  const auto settings = load_config(config);
-  return settings ? settings->read.max_rate_bytes : 0;
+// The daemon's settings; the default ones where they cannot be read.
+Config settings_in(const std::string& path) {
+  const auto loaded = load_config(path);
+  return loaded ? *loaded : Config();
 }
 
 // Reads the file `about` beside the daemon's socket. Returns nothing on a machine without a daemon.
@@ -84,9 +76,7 @@ std::string why_not_on(const PlanNode& node, const Amount& need) {
 }
 
 // What the daemon orders, as far as keys depend on it.
-IdentifyOrder order_of(const std::string& path) {
-  const auto loaded = load_config(path);
-  const Config config = loaded ? *loaded : Config();
+IdentifyOrder order_of(const Config& config) {
   IdentifyOrder order;
   set_rules(order, config);
   order.uid = ::getuid();
@@ -126,7 +116,7 @@ void find_kept(const std::string& request, const std::string& socket, const std:
   if (!is_any || !decoded) return;
   const auto rows = ask_for_rows<CacheRow>(socket, CacheQuery{});
   if (!rows) return;
-  const auto identities = identities_of(order_of(config), *decoded);
+  const auto identities = identities_of(order_of(settings_in(config)), *decoded);
   for (std::size_t i = 0; i < std::min(identities.size(), items.size()); ++i) {
     if (items[i].is_shared && items[i].has_source) set_kept(identities[i], *rows, items[i]);
   }
@@ -372,8 +362,8 @@ int plan(const PlanArguments& arguments) {
   for (const auto& item : request->datasets)
     items.push_back(plan_dataset(item, threads, arguments.array));
   if (request->venv) items.push_back(plan_venv(*request->venv, threads));
-  const std::uint64_t rate = read_rate_here(k_config_path);
-  for (PlanItem& item : items) keep_to_rate(rate, item);
+  const Config settings = settings_in(k_config_path);
+  for (PlanItem& item : items) keep_to_rate(settings.read.max_rate_bytes, item);
   const auto node = this_plan_node(arguments.socket);
   for (const auto& item : request->outputs)
     items.push_back(plan_output(item, node ? node->least_interval_s : 0));
@@ -390,7 +380,7 @@ int plan(const PlanArguments& arguments) {
   if (arguments.format == PlanFormat::json) {
     print_json(items, node, fault_here);
   } else {
-    print_all(items, fault_here, memory_here(k_config_path));
+    print_all(items, fault_here, {memory_limit(), settings.memory.max_share_percent});
   }
   const bool has_fault =
       !fault_here.empty() || std::any_of(items.begin(), items.end(),

@@ -2,7 +2,6 @@
 // what it cannot read.
 #include <fcntl.h>
 #include <fts.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -177,6 +176,15 @@ void set_time(const Seen& seen, unsigned threads, PlanItem& plan) {
               " to read one by one on this host now";
 }
 
+std::vector<std::string> names_but(const std::string& directory, const EntryFilter& filter) {
+  std::vector<std::string> names;
+  auto entries = DirectoryStream::at(AT_FDCWD, directory);
+  while (const auto name = entries.next()) {
+    if (!filter.excludes(std::string(*name))) names.emplace_back(*name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void look_at_directory(const std::string& path, const DirectoryLook& look, PlanItem& plan) {
@@ -219,19 +227,6 @@ void add_amounts(const PlanItem& other, PlanItem& plan) {
   }
   plan.need = plan.need + other.need;
 }
-
-namespace {
-
-std::vector<std::string> names_but(const std::string& directory, const EntryFilter& filter) {
-  std::vector<std::string> names;
-  auto entries = DirectoryStream::at(AT_FDCWD, directory);
-  while (const auto name = entries.next()) {
-    if (!filter.excludes(std::string(*name))) names.emplace_back(*name);
-  }
-  return names;
-}
-
-}  // namespace
 
 void add_interpreter(const VenvItem& item, unsigned threads, PlanItem& plan) {
   const auto found = interpreter_of_directory(item);

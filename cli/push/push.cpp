@@ -130,17 +130,14 @@ constexpr const char* k_what_a_source_is =
     "are delivered.";
 
 int take_answer(const Message& answer, TaskVoice& voice) {
-  const auto say = [&voice](const std::vector<std::string>& lines) {
-    for (const std::string& line : lines) voice.say(line);
-  };
   if (std::holds_alternative<Accepted>(answer)) return 0;
   if (const auto* ready = std::get_if<Ready>(&answer)) {
-    say(ready->lines);
+    for (const std::string& line : ready->lines) voice.say(line);
     return 0;
   }
   const auto* failed = std::get_if<Failed>(&answer);
   if (failed == nullptr) return daemon_fault("nodestaged gave an unexpected answer");
-  say(failed->lines);
+  for (const std::string& line : failed->lines) voice.say(line);
   voice.say(failed->lines.empty() ? failed->cause : k_not_all_delivered);
   return k_fault;
 }
@@ -169,14 +166,14 @@ std::string output_source_name(std::string name, const std::string& job_director
 }
 
 int push_outputs(PushArguments arguments) {
-  const char* directory = std::getenv("SLURM_TMPDIR");
+  const std::string directory = own_variable("SLURM_TMPDIR");
   if (arguments.names.size() > k_max_request_items) return too_many_names(k_max_request_items);
   std::size_t bytes = 0;
   for (std::string& name : arguments.names) {
     bytes += name.size();
     if (bytes > k_max_request_bytes)
       return wrong_usage("the names are longer than those of any job", k_what_a_source_is);
-    name = output_source_name(name, directory == nullptr ? "" : directory);
+    name = output_source_name(name, directory);
     if (name.empty()) return wrong_usage("'' is not a source of --stage-out", k_what_a_source_is);
   }
   TaskVoice voice(Speech::aloud, STDERR_FILENO, obeys_escapes(STDERR_FILENO), node_name(),

@@ -38,12 +38,6 @@ std::vector<NodeReport> from_pieces(std::string_view text, const std::vector<std
   return reports;
 }
 
-namespace {
-
-constexpr std::chrono::seconds k_report_answers{120};
-
-}  // namespace
-
 std::vector<std::string> report_words(const std::string& job, const std::string& socket) {
   std::vector<std::string> words = {"nodestage", "report", job, "--pieces"};
   if (socket != k_socket_path) words.push_back("--socket=" + socket);
@@ -71,6 +65,8 @@ std::vector<std::string> step_words(const SlurmJob& slurm_job, const std::string
 }
 
 namespace {
+
+constexpr std::chrono::seconds k_report_answers{120};
 
 // With a step of the job. Slurm lets only the job's user create one, not even root.
 Result<NodeAnswers> ask_by_step(const SlurmJob& slurm_job, const std::vector<std::string>& names,

@@ -4,12 +4,10 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cli/slurm/node_jobs.hpp"
 #include "cli/slurm/slurm_job.hpp"
 #include "common/result.hpp"
 #include "common/wire/node_report.hpp"

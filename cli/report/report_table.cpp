@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <set>
 
 #include "cli/base/listing.hpp"
@@ -8,20 +7,9 @@
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
 #include "common/wire/node_report.hpp"
+#include "common/wire/status_file.hpp"
 
 namespace nodestage {
-namespace {
-
-// The figures are claims: a sum that is too large becomes the largest number.
-std::uint64_t sum(std::uint64_t one, std::uint64_t other) {
-  std::uint64_t result = 0;
-  return __builtin_add_overflow(one, other, &result) ? std::numeric_limits<std::uint64_t>::max()
-                                                     : result;
-}
-
-void add(std::uint64_t& total, std::uint64_t bytes) { total = sum(total, bytes); }
-
-}  // namespace
 
 bool has_origin(const ReportItem& item) {
   return item.bytes_from_storage != 0 || item.bytes_from_nodes != 0;
@@ -41,17 +29,20 @@ Origin origin_of(const std::vector<NodeReport>& run) {
       if (has_origin(item)) relayed.insert(item.source);
     }
   }
-  Origin origin;
+  Origin origin;  // the figures are claims: a sum that is too large becomes the largest number
+  const auto add = [](Origin& total, std::uint64_t from_storage, std::uint64_t from_nodes) {
+    total.from_storage = more(total.from_storage, from_storage);
+    total.from_nodes = more(total.from_nodes, from_nodes);
+  };
   for (const NodeReport& report : run) {
     Origin node;
     for (const ReportItem& item : report.items) {
-      if (!relayed.contains(item.source)) continue;
-      add(node.from_storage, has_origin(item) ? item.bytes_from_storage : item.bytes_read);
-      add(node.from_nodes, item.bytes_from_nodes);
+      if (relayed.contains(item.source))
+        add(node, has_origin(item) ? item.bytes_from_storage : item.bytes_read,
+            item.bytes_from_nodes);
     }
     if (node.from_storage == 0 && node.from_nodes == 0) continue;
-    add(origin.from_storage, node.from_storage);
-    add(origin.from_nodes, node.from_nodes);
+    add(origin, node.from_storage, node.from_nodes);
     ++origin.nodes;
   }
   return origin;
@@ -63,7 +54,7 @@ std::string origin_text(const std::vector<NodeReport>& run) {
   const std::string nodes = counted(origin.nodes, "node", "nodes");
   const std::string read = "read from the file system: " + human_bytes(origin.from_storage);
   if (origin.from_nodes == 0) return read + " by " + nodes + "; nothing came from other nodes";
-  return read + " of the " + human_bytes(sum(origin.from_storage, origin.from_nodes)) + " that " +
+  return read + " of the " + human_bytes(more(origin.from_storage, origin.from_nodes)) + " that " +
          nodes + " staged; the rest came from other nodes";
 }
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <set>
 
@@ -16,6 +15,7 @@
 #include "cli/process/worker_child.hpp"
 #include "cli/run/image_mounts.hpp"
 #include "cli/run_dirs/private_directory.hpp"
+#include "common/os/child.hpp"
 #include "common/request/submission.hpp"
 #include "common/talk/batch_script.hpp"
 #include "common/talk/summary.hpp"
@@ -145,8 +145,7 @@ class Run {
     }
     const std::string venv = venv_in(variables);
     if (venv.empty()) return;
-    const char* path = std::getenv("PATH");
-    for (auto& change : activation_of(venv, path == nullptr ? "" : path))
+    for (auto& change : activation_of(venv, own_variable("PATH")))
       environment_.push_back(std::move(change));
     if (const std::string note = login_shell_note(arguments_.command); !note.empty())
       voice_.say(note);
@@ -207,8 +206,7 @@ class Run {
 
   // "" if there is none.
   [[nodiscard]] std::string command_file() const {
-    const char* own = std::getenv("PATH");
-    std::string path = own == nullptr ? "" : own;
+    std::string path = own_variable("PATH");
     for (const auto& [name, value] : environment_) {
       if (name == "PATH" && value) path = *value;
     }

@@ -1,27 +1,35 @@
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
 #include "cli/process/worker_child.hpp"
 #include "cli/run/run.hpp"
 #include "cli/slurm/slurm_job.hpp"
+#include "common/os/child.hpp"
 #include "common/os/file.hpp"
+#include "common/os/mounts.hpp"
+#include "common/request/job_environment.hpp"
 #include "common/request/source_names.hpp"
 #include "common/request/submission.hpp"
 #include "common/talk/summary.hpp"
 #include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
+#include "common/text/parsing.hpp"
 #include "daemon/worker/out/output_target.hpp"
 
 namespace nodestage {
 namespace {
+
+constexpr const char* k_no_task =
+    "This is not a task of a job array: give it a number with SLURM_ARRAY_TASK_ID=1 before the "
+    "command, or leave the pattern out.";
+constexpr std::chrono::seconds k_push_look{1};
+constexpr std::chrono::hours k_no_hurry{1};
 
 constexpr std::size_t k_most_read = 256;  // the kernel looks at no more of a first line
 
@@ -47,20 +55,18 @@ std::string interpreter_in(const std::string& line) {
   return line.substr(begin, line.find_first_of(" \t\r", begin) - begin);
 }
 
-bool allows_no_programs(const std::string& file) {
-  struct statvfs disk {};
-  return ::statvfs(file.c_str(), &disk) == 0 && (disk.f_flag & ST_NOEXEC) != 0;
+std::string name_of_run(const std::string& command) {
+  const std::string name = own_variable("SLURM_JOB_NAME");
+  return name.empty() ? command.substr(command.rfind('/') + 1) : name;
 }
 
 }  // namespace
 
 std::string program_file(const std::string& program, const std::string& path) {
   if (program.find('/') != std::string::npos) return is_file(program) ? program : "";
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find(':', begin), path.size());
-    std::string file = path.substr(begin, end - begin) + "/" + program;
-    if (::access(file.c_str(), X_OK) == 0 && is_file(file)) return file;
-    begin = end + 1;
+  for (const std::string_view part : parts_of(path, ':')) {
+    std::string file = std::string(part).append("/").append(program);
+    if (is_program(file)) return file;
   }
   return {};
 }
@@ -88,22 +94,13 @@ Error why_not_run(const std::string& file, int code) {
     return {code,
             name + ": it is a program for another system: this one lacks the loader that it needs",
             "Build it here, or use the one that this system has."};
-  if (code == EACCES && allows_no_programs(file))
+  const auto fd = open_at(AT_FDCWD, file, O_PATH);
+  if (code == EACCES && fd && is_noexec(fd->get()))
     return {code, name + ": its file system lets no program run (noexec)",
             "Name its interpreter before it, or copy it to another file system."};
   return {code, name + ": " + std::strerror(code),
           "Is it a program, and may you execute it? (chmod +x)"};
 }
-
-namespace {
-
-std::string name_of_run(const std::string& command) {
-  const char* name = std::getenv("SLURM_JOB_NAME");
-  if (name != nullptr && *name != '\0') return name;
-  return command.substr(command.rfind('/') + 1);
-}
-
-}  // namespace
 
 StageOutOrder run_order(const std::string& directory, const std::string& command) {
   StageOutOrder order;
@@ -143,14 +140,6 @@ std::vector<SharedItem> share_nothing(const StageRequest& request) {
   return items;
 }
 
-namespace {
-
-constexpr const char* k_no_task =
-    "This is not a task of a job array: give it a number with SLURM_ARRAY_TASK_ID=1 before the "
-    "command, or leave the pattern out.";
-
-}  // namespace
-
 Status name_sources(StageRequest& request, const NamedOrder& order) {
   Status named = expand_sources(request, strict_pattern_facts(order));
   const auto is_by_task = [](const DatasetItem& item) { return !source_with_index(item).empty(); };
@@ -171,13 +160,6 @@ Status check_targets(const StageRequest& request, const NamedOrder& order) {
   }
   return {};
 }
-
-namespace {
-
-constexpr std::chrono::seconds k_push_look{1};
-constexpr std::chrono::hours k_no_hurry{1};
-
-}  // namespace
 
 TimedPushes::TimedPushes(const StageRequest& request, const PushDirectory* place, int directory_fd,
                          Say say, Deadline now)

@@ -34,8 +34,8 @@ constexpr PrivateName k_private_names[] = {
 
 std::string chosen(const std::string& parent) {
   if (!parent.empty()) return parent;
-  const char* variable = std::getenv("TMPDIR");
-  return variable != nullptr && *variable != '\0' ? variable : "/tmp";
+  const std::string variable = own_variable("TMPDIR");
+  return variable.empty() ? "/tmp" : variable;
 }
 
 Error not_of_a_run(const std::string& path) {

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string_view>
 
 #include "cli/process/programs.hpp"
@@ -140,12 +138,10 @@ std::vector<SlurmNode> list_nodes(Partitions partitions) {
 std::vector<SlurmNode> read_nodes(std::string_view output) {
   std::vector<SlurmNode> nodes;
   std::map<std::string, std::size_t> known;
-  std::istringstream lines{std::string(output)};
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream rest(line);
+  for (std::string_view line : parts_of(output, '\n')) {
     std::array<std::string, k_fields> fields;
-    for (std::size_t i = 0; i + 1 < k_fields; ++i) std::getline(rest, fields[i], '|');
-    std::getline(rest, fields.back());  // a reason can contain '|'
+    for (std::size_t i = 0; i + 1 < k_fields; ++i) fields[i] = take_part(line, '|');
+    fields.back() = line;  // a reason can contain '|'
     if (fields[0].empty() || fields[4].empty()) continue;
     const bool is_default = fields[4].ends_with('*');
     if (is_default) fields[4].pop_back();

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 #include <cstring>
 
 #include "cli/process/programs.hpp"
+#include "common/os/child.hpp"
 #include "common/os/mounts.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
@@ -242,8 +242,7 @@ SlurmOutput read_output(std::string_view output) {
 }
 
 std::string node_name() {
-  if (const char* name = std::getenv("SLURMD_NODENAME"); name != nullptr && *name != '\0')
-    return name;
+  if (std::string name = own_variable("SLURMD_NODENAME"); !name.empty()) return name;
   char name[HOST_NAME_MAX + 1] = {};
   if (::gethostname(name, sizeof name - 1) != 0) return "this node";
   const std::string text = name;
@@ -251,9 +250,7 @@ std::string node_name() {
 }
 
 std::optional<std::uint32_t> number_in(const char* variable) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr) return {};
-  return parse_number<std::uint32_t>(text);
+  return parse_number<std::uint32_t>(own_variable(variable));
 }
 
 unsigned usable_cpus() {

@@ -4,7 +4,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <variant>
 
@@ -13,7 +12,6 @@
 #include "cli/slurm/slurm_job.hpp"
 #include "common/os/file.hpp"
 #include "common/talk/task_voice.hpp"
-#include "common/text/human.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -89,53 +87,46 @@ namespace {
 constexpr std::chrono::seconds k_pause_here{2};
 constexpr std::chrono::seconds k_pause_by_slurm{10};
 
-struct Failure {
-  int code = k_fault;
-  std::string what;
-  std::string to_do;
-};
-
 constexpr const char* k_whose =
     "`nodestage status` shows your own jobs; for root, it shows all jobs.";
+
+// The code of the faults below is the exit code.
 
 Result<StatusReport> ask_daemon_here(const std::string& socket, std::uint32_t job) {
   StatusReport report;
   std::string refusal;
-  TRY_ASSIGN(const int code,
-             exchange(socket, StatusQuery{job}, [&](const Message& message) -> std::optional<int> {
-               if (const auto* row = std::get_if<StatusRow>(&message)) {
-                 report.jobs.push_back({*row, {}});
-                 return {};
-               }
-               if (const auto* item = std::get_if<StatusItem>(&message)) {
-                 if (!report.jobs.empty()) report.jobs.back().items.push_back(*item);
-                 return {};
-               }
-               if (const auto* refused = std::get_if<Refused>(&message)) refusal = refused->what;
-               return 0;
-             }));
-  static_cast<void>(code);
+  const auto take = [&](const Message& message) -> std::optional<int> {
+    if (const auto* row = std::get_if<StatusRow>(&message)) {
+      report.jobs.push_back({*row, {}});
+      return {};
+    }
+    if (const auto* item = std::get_if<StatusItem>(&message)) {
+      if (!report.jobs.empty()) report.jobs.back().items.push_back(*item);
+      return {};
+    }
+    if (const auto* refused = std::get_if<Refused>(&message)) refusal = refused->what;
+    return 0;
+  };
+  TRY(exchange(socket, StatusQuery{job}, take));
   if (!refusal.empty()) return Error{EPERM, refusal};
   return report;
 }
 
-using Look = std::variant<StatusReport, Failure>;
-
-Look ask_the_nodes(const StatusArguments& arguments, const SlurmJob& job) {
+Result<StatusReport> ask_the_nodes(const StatusArguments& arguments, const SlurmJob& job) {
   auto report = ask_nodes(job, arguments.socket);
   if (!report)
-    return Failure{k_fault, report.error().text(),
-                   "On a node of the job, `nodestage status --here` works without Slurm."};
+    return Error{k_fault, report.error().text(),
+                 "On a node of the job, `nodestage status --here` works without Slurm."};
   if (report->jobs.empty() && report->faults.empty())
-    return Failure{
+    return Error{
         k_no_such_job,
         "nodestaged knows nothing of job " + arguments.job + " on its nodes (" + job.nodes + ")",
         "It was submitted without a --stage- option, or it is just ending."};
   report->slurm_state = job.state;
-  return std::move(*report);
+  return report;
 }
 
-Failure not_found(const Error& error) {
+Error not_found(const Error& error) {
   switch (error.code) {
     case ENOENT:
       return {k_no_such_job, error.what,
@@ -158,20 +149,19 @@ StatusReport ended(const StatusArguments& arguments, const SlurmJob& job) {
 }
 
 // A job can end while its nodes are asked: then Slurm refuses the steps, or no daemon knows it.
-Look ask_while_it_runs(const StatusArguments& arguments, const SlurmJob& job) {
-  Look seen = ask_the_nodes(arguments, job);
-  const auto* report = std::get_if<StatusReport>(&seen);
-  if (report != nullptr && report->faults.empty()) return seen;
+Result<StatusReport> ask_while_it_runs(const StatusArguments& arguments, const SlurmJob& job) {
+  auto seen = ask_the_nodes(arguments, job);
+  if (seen && seen->faults.empty()) return seen;
   const auto now = find_job(arguments.job);
   if (now && time_of(*now) == JobTime::over) return ended(arguments, *now);
   return seen;
 }
 
-Look ask_slurm(const StatusArguments& arguments) {
+Result<StatusReport> ask_slurm(const StatusArguments& arguments) {
   const auto job = find_job(arguments.job);
   if (!job) return not_found(job.error());
   if (::geteuid() != 0 && job->uid != ::geteuid())
-    return Failure{k_no_such_job, "job " + arguments.job + " is not yours", k_whose};
+    return Error{k_no_such_job, "job " + arguments.job + " is not yours", k_whose};
   if (time_of(*job) == JobTime::over) return ended(arguments, *job);
   // Slurm starts no step in a suspended job, so its nodes cannot be asked.
   if (time_of(*job) == JobTime::running && job->state != k_suspended)
@@ -182,28 +172,27 @@ Look ask_slurm(const StatusArguments& arguments) {
   return report;
 }
 
-Look ask_only_here(const StatusArguments& arguments) {
+Result<StatusReport> ask_only_here(const StatusArguments& arguments) {
   const auto job = static_cast<std::uint32_t>(std::strtoul(arguments.job.c_str(), nullptr, 10));
   auto report = ask_daemon_here(arguments.socket, job);
   if (!report && is_daemon_away(report.error()))
-    return Failure{k_fault, report.error().text(),
-                   "A login node has no nodestaged: name the job, `nodestage status JOBID`. On a "
-                   "compute node, tell your administrators (systemctl status nodestaged)."};
+    return Error{k_fault, report.error().text(),
+                 "A login node has no nodestaged: name the job, `nodestage status JOBID`. On a "
+                 "compute node, tell your administrators (systemctl status nodestaged)."};
   if (!report)
-    return Failure{k_fault, report.error().text(),
-                   "Tell your administrators (systemctl status nodestaged)."};
+    return Error{k_fault, report.error().text(),
+                 "Tell your administrators (systemctl status nodestaged)."};
   if (report->jobs.empty() && !arguments.job.empty())
-    return Failure{k_no_such_job,
-                   "nodestaged knows no job " + arguments.job + " of yours on this node", k_whose};
-  return std::move(*report);
+    return Error{k_no_such_job,
+                 "nodestaged knows no job " + arguments.job + " of yours on this node", k_whose};
+  return report;
 }
 
-Look look(const StatusArguments& arguments) {
+Result<StatusReport> look(const StatusArguments& arguments) {
   // A task of an array has its own id, which only Slurm knows.
   if (arguments.job.find_first_of("_+") != std::string::npos) return ask_slurm(arguments);
-  Look here = ask_only_here(arguments);
-  const bool is_known = std::holds_alternative<StatusReport>(here);
-  return is_known || arguments.job.empty() || arguments.here ? here : ask_slurm(arguments);
+  auto here = ask_only_here(arguments);
+  return here || arguments.job.empty() || arguments.here ? here : ask_slurm(arguments);
 }
 
 class Display {
@@ -273,15 +262,14 @@ int show_status(const StatusArguments& arguments) {
                        "JOBID is a number; for a task of an array, JOBID_TASK.");
   Display display(arguments);
   for (;;) {
-    const Look seen = look(arguments);
-    if (const auto* failure = std::get_if<Failure>(&seen)) {
-      fault(failure->what, failure->to_do);
-      return failure->code;
+    const auto report = look(arguments);
+    if (!report) {
+      fault(report.error().what, report.error().advice);
+      return report.error().code;
     }
-    const auto& report = std::get<StatusReport>(seen);
-    display.show(report);
-    if (!arguments.watch || !is_moving(report)) return end_of(report, arguments);
-    const bool by_slurm = !report.slurm_state.empty();
+    display.show(*report);
+    if (!arguments.watch || !is_moving(*report)) return end_of(*report, arguments);
+    const bool by_slurm = !report->slurm_state.empty();
     const std::chrono::milliseconds pause = by_slurm ? k_pause_by_slurm : k_pause_here;
     ::poll(nullptr, 0, static_cast<int>(pause.count()));
   }

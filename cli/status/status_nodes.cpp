@@ -17,6 +17,10 @@
 namespace nodestage {
 namespace {
 
+// The output that is read from all nodes together. A node's share is at least enough for 100 items.
+constexpr std::size_t k_all_bytes = std::size_t{64} << 20;
+constexpr std::size_t k_least_status_bytes = std::size_t{64} << 10;
+
 using Json = nlohmann::json;
 
 constexpr int k_json_version = 1;
@@ -244,14 +248,6 @@ Result<std::vector<JobStatus>> jobs_of_json(std::string_view text) {
   return Error{EPROTO,
                "the answer cannot be read: " + shortened(printable(jobs.error().text()), 200)};
 }
-
-namespace {
-
-// The output that is read from all nodes together. A node's share is at least enough for 100 items.
-constexpr std::size_t k_all_bytes = std::size_t{64} << 20;
-constexpr std::size_t k_least_status_bytes = std::size_t{64} << 10;
-
-}  // namespace
 
 std::vector<std::string> step_environment() {
   std::vector<std::string> environment{std::string(k_observer_variable) + "=1", "LC_ALL=C.UTF-8"};

@@ -82,6 +82,17 @@ std::string sources_of(const JobEnd& end, const std::string& job) {
   return "these are nodestage's lines in " + path + "; " + report;
 }
 
+// What lines about a later component start with: those of its steps with the node's name, and those
+// about its results with a mark, too. Empty: all lines are about the job.
+std::vector<std::string> names_of_component(const SlurmJob& job, std::uint32_t het_job) {
+  if (het_job == k_no_number) return {};
+  auto names = expand_nodes(job.nodes);
+  if (!names) return {};
+  for (std::size_t i = 0, count = names->size(); i < count; ++i)
+    names->push_back((*names)[i] + component_mark(het_job, job.id));
+  return std::move(*names);
+}
+
 }  // namespace
 
 // The user chose the path, and root can be the one who looks: a device or a FIFO is not opened, and
@@ -117,21 +128,6 @@ std::vector<std::string> lines_of_nodestage(std::string_view output,
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(k_most_lines));
   return lines;
 }
-
-namespace {
-
-// What lines about a later component start with: those of its steps with the node's name, and those
-// about its results with a mark, too. Empty: all lines are about the job.
-std::vector<std::string> names_of_component(const SlurmJob& job, std::uint32_t het_job) {
-  if (het_job == k_no_number) return {};
-  auto names = expand_nodes(job.nodes);
-  if (!names) return {};
-  for (std::size_t i = 0, count = names->size(); i < count; ++i)
-    names->push_back((*names)[i] + component_mark(het_job, job.id));
-  return std::move(*names);
-}
-
-}  // namespace
 
 JobEnd end_of_job(const SlurmJob& job, const std::string& wanted) {
   JobEnd end;

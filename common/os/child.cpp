@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <sstream>
 #include <string_view>
 
@@ -202,6 +203,11 @@ std::optional<std::string> ask_apart(std::chrono::milliseconds limit,
     answer.append(part.data(), static_cast<std::size_t>(bytes));
   }
   return {};
+}
+
+std::string own_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
 std::string boot_id() {

@@ -45,6 +45,9 @@ std::vector<char*> exec_texts(std::vector<std::string>& texts);
 // only if that fails.
 Error exec_worker(const std::string& program);
 
+// Returns the value of a variable of this process; "" if it has none. Not thread-safe.
+std::string own_variable(const char* name);
+
 // Returns a pidfd for a child, which becomes readable when the child exits.
 Result<Fd> open_pid(int pid);
 

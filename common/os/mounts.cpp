@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <sstream>
 
 #include "common/os/file.hpp"
 
@@ -16,6 +15,26 @@ namespace {
 
 constexpr std::size_t k_max_fdinfo = std::size_t{64} * 1024;
 constexpr std::size_t k_max_mountinfo = std::size_t{16} * 1024 * 1024;
+constexpr std::uint64_t k_none = std::numeric_limits<std::uint64_t>::max();
+
+// Version 2 says "max" where there is no limit, which is no number.
+std::uint64_t limit_in(const std::string& file) {
+  const auto text = read_file(AT_FDCWD, file, 64);
+  std::uint64_t limit = k_none;
+  if (text) std::from_chars(text->data(), text->data() + text->size(), limit);
+  return limit;
+}
+
+// The limit of a cgroup and of those around it, up to the mount point.
+std::uint64_t limit_around(std::string directory) {
+  std::uint64_t least = k_none;
+  while (directory.size() > 1) {
+    for (const char* file : {"/memory.max", "/memory.limit_in_bytes"})
+      least = std::min(least, limit_in(directory + file));
+    directory.resize(directory.rfind('/'));
+  }
+  return least;
+}
 
 }  // namespace
 
@@ -40,8 +59,8 @@ bool is_noexec(int fd) {
   return ::fstatvfs(fd, &info) == 0 && (info.f_flag & ST_NOEXEC) != 0;
 }
 
-Result<std::string> read_mountinfo() {
-  return read_file(AT_FDCWD, "/proc/self/mountinfo", k_max_mountinfo);
+Result<std::string> read_mountinfo(const std::string& proc) {
+  return read_file(AT_FDCWD, proc + "/self/mountinfo", k_max_mountinfo);
 }
 
 // Blanks, newlines and backslashes are octal there.
@@ -83,15 +102,8 @@ std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view num
   return std::nullopt;
 }
 
-namespace {
-
-constexpr std::size_t k_max_cgroup_bytes = 16 << 20;
-
-}  // namespace
-
 Result<std::map<std::string, CgroupMount>> cgroup_mounts(const std::string& proc) {
-  TRY_ASSIGN(const std::string mountinfo,
-             read_file(AT_FDCWD, proc + "/self/mountinfo", k_max_cgroup_bytes));
+  TRY_ASSIGN(const std::string mountinfo, read_mountinfo(proc));
   std::map<std::string, CgroupMount> mounts;
   for (std::string_view rest = mountinfo; !rest.empty();) {
     const auto mount = mount_in(take_field(rest, '\n'));
@@ -107,16 +119,14 @@ Result<std::map<std::string, CgroupMount>> cgroup_mounts(const std::string& proc
 
 std::map<std::string, std::string> cgroups_in(const std::string& text) {
   std::map<std::string, std::string> own;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string path = line.substr(second + 1);
-    std::istringstream names(line.substr(first + 1, second - first - 1));
-    std::string name;
-    if (!std::getline(names, name, ',')) own[""] = path;
-    for (; !name.empty(); name.clear(), std::getline(names, name, ',')) own[name] = path;
+  for (std::string_view rest = text; !rest.empty();) {
+    std::string_view line = take_field(rest, '\n');
+    if (std::count(line.begin(), line.end(), ':') < 2) continue;
+    take_field(line, ':');  // the number of the hierarchy
+    std::string_view names = take_field(line, ':');
+    do {
+      own[std::string(take_field(names, ','))] = line;
+    } while (!names.empty());
   }
   return own;
 }
@@ -128,48 +138,18 @@ std::string directory_of(const CgroupMount& mount, const std::string& cgroup) {
   return "";
 }
 
-std::string memory_directory_of(const std::map<std::string, CgroupMount>& mounts,
-                                const std::string& text) {
-  const auto places = cgroups_in(text);
-  const char* controller = mounts.contains("memory") ? "memory" : "";
-  const auto mount = mounts.find(controller);
-  const auto place = places.find(controller);
-  if (mount == mounts.end() || place == places.end()) return "";
-  return directory_of(mount->second, place->second);
-}
-
-namespace {
-
-constexpr std::uint64_t k_none = std::numeric_limits<std::uint64_t>::max();
-
-// Version 2 says "max" where there is no limit, which is no number.
-std::uint64_t limit_in(const std::string& file) {
-  const auto text = read_file(AT_FDCWD, file, 64);
-  if (!text) return k_none;
-  std::uint64_t limit = k_none;
-  std::from_chars(text->data(), text->data() + text->size(), limit);
-  return limit;
-}
-
-}  // namespace
-
-std::uint64_t memory_limit_of(std::string directory) {
-  std::uint64_t least = k_none;
-  while (directory.size() > 1) {
-    for (const char* file : {"/memory.max", "/memory.limit_in_bytes"})
-      least = std::min(least, limit_in(directory + file));
-    directory.resize(directory.rfind('/'));
-  }
-  return least;
-}
-
 std::uint64_t memory_limit(const std::string& proc) {
   const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const auto mounts = cgroup_mounts(proc);
   const auto own = read_file(AT_FDCWD, proc + "/self/cgroup", std::size_t{1} << 20);
   if (!mounts || !own) return pages * page;
-  return std::min(pages * page, memory_limit_of(memory_directory_of(*mounts, *own)));
+  const auto places = cgroups_in(*own);
+  const char* controller = mounts->contains("memory") ? "memory" : "";
+  const auto mount = mounts->find(controller);
+  const auto place = places.find(controller);
+  if (mount == mounts->end() || place == places.end()) return pages * page;
+  return std::min(pages * page, limit_around(directory_of(mount->second, place->second)));
 }
 
 }  // namespace nodestage

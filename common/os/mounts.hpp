@@ -20,8 +20,9 @@ std::string mount_of(int fd);
 // library loaded (mount(8), noexec). `fd` may be O_PATH.
 bool is_noexec(int fd);
 
-// Returns the text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
-Result<std::string> read_mountinfo();
+// Returns the text of /proc/self/mountinfo (proc_pid_mountinfo(5)). `proc` is /proc, except in
+// tests, as below.
+Result<std::string> read_mountinfo(const std::string& proc = "/proc");
 
 // Views of the line that it was read from.
 struct Mount {
@@ -44,8 +45,6 @@ std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view num
 // Takes what is before the next `end`, and that with it.
 std::string_view take_field(std::string_view& text, char end);
 
-// The cgroups of processes, as directories. Formats: proc(5) for mountinfo, cgroups(7).
-
 // What the names of the cgroups of nodestage's workers begin with.
 inline constexpr std::string_view k_worker_cgroup = "nodestage-worker-";
 
@@ -55,7 +54,7 @@ struct CgroupMount {
   std::string root;
 };
 
-// Controller ("" for version 2) → its hierarchy. `proc` is /proc, except in tests.
+// Controller ("" for version 2) → its hierarchy.
 Result<std::map<std::string, CgroupMount>> cgroup_mounts(const std::string& proc);
 
 // Controller → the process's cgroup in its hierarchy. `text` is the process's /proc/PID/cgroup.
@@ -64,18 +63,8 @@ std::map<std::string, std::string> cgroups_in(const std::string& text);
 // The directory of a cgroup, or "" if it lies outside of what is mounted.
 std::string directory_of(const CgroupMount& mount, const std::string& cgroup);
 
-// The directory of the cgroup that a process's memory is charged to; "" if none is mounted.
-// `text` is the process's /proc/PID/cgroup.
-std::string memory_directory_of(const std::map<std::string, CgroupMount>& mounts,
-                                const std::string& text);
-
-// How much memory a process may use.
-
 // The smallest limit of the calling process's memory cgroup and of those around it; the node's
-// memory if none is smaller. In bytes. `proc` is /proc, except in tests.
+// memory if none is smaller. In bytes.
 std::uint64_t memory_limit(const std::string& proc = "/proc");
-
-// The limit of one cgroup and of those around it, up to the mount point; ~0: none.
-std::uint64_t memory_limit_of(std::string directory);
 
 }  // namespace nodestage

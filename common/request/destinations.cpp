@@ -19,19 +19,32 @@ constexpr const char* k_merge_or_move =
     "--stage-dataset=SOURCE:DEST,merge; else give one of them another destination: "
     "--stage-dataset=SOURCE:DEST";
 
-bool inside(const std::string& outer, const std::string& inner) {
-  return inner == outer || inner.starts_with(outer + "/");
+// Only the node knows where a glob without a destination goes; the worker checks it.
+bool is_open_glob(const DatasetItem& item) {
+  return item.destination.empty() && is_glob(item.source);
+}
+
+// If one of the destinations is the other or below it, both go to the outer one.
+Status check_apart(const std::string& sources, const std::string& one, const std::string& other,
+                   const char* advice) {
+  if (!is_below(one, other) && !is_below(other, one)) return {};
+  return Error{EEXIST, sources + "' would both go to $SLURM_TMPDIR/" +
+                           (one.size() < other.size() ? one : other) + advice};
 }
 
 Status check_beside_venv(const DatasetItem& item, const VenvItem& venv) {
-  const bool open_glob = item.destination.empty() && is_glob(item.source);
-  const std::string taken = destination_of(item);
-  if (open_glob || (!inside(taken, venv.destination) && !inside(venv.destination, taken)))
-    return {};
-  return Error{EEXIST, "'" + item.source + "' and the environment '" + venv.source +
-                           "' would both go to $SLURM_TMPDIR/" +
-                           (taken.size() < venv.destination.size() ? taken : venv.destination) +
-                           "; give one of them another destination: --stage-venv=SOURCE:DEST"};
+  if (is_open_glob(item)) return {};
+  return check_apart("'" + item.source + "' and the environment '" + venv.source,
+                     destination_of(item), venv.destination,
+                     "; give one of them another destination: --stage-venv=SOURCE:DEST");
+}
+
+Status check_beside(const DatasetItem& item, const DatasetItem& other) {
+  if (is_open_glob(item) || is_open_glob(other)) return {};
+  const std::string destination = destination_of(item);
+  const std::string taken = destination_of(other);
+  return check_apart("'" + other.source + "' and '" + item.source, destination, taken,
+                     destination == taken ? k_merge_or_move : k_move);
 }
 
 // What makes an item read-only.
@@ -44,7 +57,7 @@ constexpr ReadOnlyKey k_mount_key{"mounted", "mount"};
 
 Status check_output(const OutputItem& output, const std::string& source,
                     const std::string& destination, const ReadOnlyKey& key = k_shared_key) {
-  if (!inside(destination, output.source)) return {};
+  if (!is_below(output.source, destination)) return {};
   const std::string is = key.is;
   return Error{EROFS, "no result can be written to $SLURM_TMPDIR/" + output.source + ", because '" +
                           source + "' is " + is + " at $SLURM_TMPDIR/" + destination +
@@ -106,7 +119,7 @@ Status check_keys_equal(const DatasetItem& first, const DatasetItem& item) {
 // The memory is free again when the job ends: what cannot be delivered then could not be kept.
 Status check_memory(const OutputItem& output, const DatasetItem& item) {
   const std::string destination = destination_of(item);
-  if (!inside(destination, output.source)) return {};
+  if (!is_below(output.source, destination)) return {};
   return Error{EINVAL, "no result can be delivered from $SLURM_TMPDIR/" + output.source +
                            ", because '" + item.source +
                            "' has in=memory, and results that lie there would be lost if they "
@@ -160,7 +173,7 @@ Status check_shared(const StageRequest& request) {
       for (const OutputItem& output : request.outputs) TRY(check_memory(output, item));
     }
     if (!item.shared && !item.mount) continue;
-    if (item.destination.empty() && is_glob(item.source) && !item.join)
+    if (is_open_glob(item) && !item.join)
       return Error{EINVAL, "'" + item.source +
                                "' is a glob without a destination: each match would go to a name "
                                "of its own, and only one can be shared; give it a destination: "
@@ -185,21 +198,9 @@ Status check_together(const StageRequest& request) {
   std::set<std::string> names;
   for (std::size_t i = 0; i < request.datasets.size(); ++i) {
     const DatasetItem& item = request.datasets[i];
-    const std::string destination = destination_of(item);
-    for (std::size_t k = 0; k < i; ++k) {
-      const DatasetItem& other = request.datasets[k];
-      // Only the node knows where a glob without a destination goes; the worker checks it.
-      const bool open_glob = (item.destination.empty() && is_glob(item.source)) ||
-                             (other.destination.empty() && is_glob(other.source));
-      const std::string taken = destination_of(other);
-      if (open_glob || (!inside(taken, destination) && !inside(destination, taken))) continue;
-      return Error{EEXIST, "'" + other.source + "' and '" + item.source +
-                               "' would both go to $SLURM_TMPDIR/" +
-                               (destination.size() < taken.size() ? destination : taken) +
-                               (destination == taken ? k_merge_or_move : k_move)};
-    }
+    for (std::size_t k = 0; k < i; ++k) TRY(check_beside(item, request.datasets[k]));
     if (request.venv) TRY(check_beside_venv(item, *request.venv));
-    const std::string name = item.name.empty() ? variable_name(destination) : item.name;
+    const std::string name = item.name.empty() ? variable_name(destination_of(item)) : item.name;
     if (!names.insert(name).second) {
       return Error{EEXIST, "two datasets would be named by the variable NODESTAGE_DATASET_" + name +
                                "; give one of them another name: --stage-dataset=SOURCE,name=NAME"};

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <vector>
 
+#include "common/os/child.hpp"
+#include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
 
 namespace nodestage {
@@ -24,17 +26,6 @@ bool matches(std::string_view name, std::string_view pattern) {
   if (!pattern.ends_with('*')) return name == pattern;
   pattern.remove_suffix(1);
   return !pattern.empty() && name.starts_with(pattern);
-}
-
-// Calls use(part) for each part of a list of paths.
-template <typename Use>
-void each_part(std::string_view path, char separator, Use use) {
-  for (;;) {
-    const std::size_t end = path.find(separator);
-    use(path.substr(0, end));
-    if (end == std::string_view::npos) return;
-    path.remove_prefix(end + 1);
-  }
 }
 
 }  // namespace
@@ -72,13 +63,11 @@ bool is_program_name(std::string_view name) {
 }
 
 std::string program_in_path(std::string_view path, std::string_view name) {
-  std::string found;
-  each_part(path, ':', [&](std::string_view part) {
-    if (!found.empty() || !part.starts_with('/')) return;
+  for (const std::string_view part : parts_of(path, ':')) {
     std::string program = std::string(part).append("/").append(name);
-    if (is_program(program)) found = std::move(program);
-  });
-  return found;
+    if (part.starts_with('/') && is_program(program)) return program;
+  }
+  return {};
 }
 
 std::string environment_around(const std::string& path) {
@@ -104,13 +93,9 @@ std::string python_in(std::string_view path) {
 
 std::string path_without(std::string_view path, std::string_view directory, char separator) {
   std::string rest;
-  bool first = true;
-  each_part(path, separator, [&](std::string_view part) {
-    if (part == directory) return;
-    if (!first) rest += separator;
-    rest += part;
-    first = false;
-  });
+  for (const std::string_view part : parts_of(path, separator))
+    if (part != directory) rest.append(part) += separator;
+  if (!rest.empty()) rest.pop_back();
   return rest;
 }
 
@@ -125,22 +110,12 @@ namespace {
 constexpr const char* k_bind_lists[] = {"APPTAINER_BINDPATH", "SINGULARITY_BINDPATH"};
 
 void leave_venv() {
-  const char* venv = std::getenv("NODESTAGE_VENV");
-  if (venv == nullptr || *venv == '\0') return;
-  for (const char* name : k_active_variables) {
-    const char* active = std::getenv(name);
-    if (active != nullptr && std::string_view(active) == venv) ::unsetenv(name);
-  }
-  if (const char* path = std::getenv("PATH"); path != nullptr) {
-    ::setenv("PATH", path_without(path, std::string(venv) + "/bin").c_str(), 1);
-  }
-}
-
-void leave_cache() {
-  change_environment(cache_removal_of([](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  }));
+  const std::string venv = own_variable("NODESTAGE_VENV");
+  if (venv.empty()) return;
+  for (const char* name : k_active_variables)
+    if (own_variable(name) == venv) ::unsetenv(name);
+  if (const char* path = std::getenv("PATH"); path != nullptr)
+    ::setenv("PATH", path_without(path, venv + "/bin").c_str(), 1);
 }
 
 // Removes the variables of this process whose names are chosen.
@@ -177,7 +152,7 @@ bool is_of_a_staged_job(std::string_view name) {
 void leave_staged_job() {
   if (std::getenv("NODESTAGE_JOBID") == nullptr && std::getenv("NODESTAGE_RUN") == nullptr) return;
   leave_venv();
-  leave_cache();
+  change_environment(cache_removal_of(own_variable));
   unset_all(is_of_a_staged_job);
 }
 

@@ -4,7 +4,6 @@
 // without a row does not compile, and tests/unit/test_option_keys.cpp finds what is not documented.
 #pragma once
 
-#include <cstddef>
 #include <iterator>
 #include <span>
 #include <string>

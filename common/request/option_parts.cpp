@@ -129,15 +129,10 @@ Status check_variables(const OptionPart& part, std::string_view text, TextRange&
 
 std::string tidy_path(std::string_view path) {
   std::string result;
-  while (!path.empty()) {
-    const std::size_t slash = path.find('/');
-    const std::string_view name = path.substr(0, slash);
-    if (!name.empty() && name != ".") {
-      if (!result.empty()) result += '/';
-      result += name;
-    }
-    if (slash == std::string_view::npos) break;
-    path.remove_prefix(slash + 1);
+  for (const std::string_view name : parts_of(path, '/')) {
+    if (name.empty() || name == ".") continue;
+    if (!result.empty()) result += '/';
+    result += name;
   }
   return result;
 }
@@ -286,17 +281,13 @@ Status add_globs(const KeyText& entry, std::vector<std::string>& globs) {
 
 // "python/3.11+gcc" is two modules.
 Status add_modules(const KeyText& entry, std::vector<std::string>& modules) {
-  std::string_view rest = entry.value;
-  for (;;) {
-    const std::size_t plus = rest.find('+');
-    const std::string_view name = rest.substr(0, plus);
+  for (const std::string_view name : parts_of(entry.value, '+')) {
     if (name.empty() || name.starts_with('-'))
       return wrong_form(entry.key + "=: the name of a module is missing; several are joined by '+'",
                         Option<VenvItem>::example);
     modules.emplace_back(name);
-    if (plus == std::string_view::npos) return {};
-    rest.remove_prefix(plus + 1);
   }
+  return {};
 }
 
 std::string key_name(const std::string& text) { return split_key(text).key; }

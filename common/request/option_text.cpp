@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -243,11 +244,9 @@ Status check_length(const std::string& whole, const OptionPart& part, TextRange&
     return Error{ENAMETOOLONG, "a path of " + human_count(path.size()) +
                                    " bytes is too long: the system takes at most " +
                                    human_count(k_most_path)};
-  for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-    end = path.find('/', begin);
-    const std::size_t size = std::min(end, path.size()) - begin;
-    if (size > k_most_name)
-      return Error{ENAMETOOLONG, "a name of " + human_count(size) +
+  for (const std::string_view name : parts_of(path, '/')) {
+    if (name.size() > k_most_name)
+      return Error{ENAMETOOLONG, "a name of " + human_count(name.size()) +
                                      " bytes in a path is too long: a file system takes at most " +
                                      human_count(k_most_name)};
   }
@@ -255,19 +254,24 @@ Status check_length(const std::string& whole, const OptionPart& part, TextRange&
   return {};
 }
 
+// Reads an item's source, and its destination if there is one.
+template <typename Item>
+Status read_paths(Item& item, const OptionCut& cut, std::string_view text,
+                  const SubmitContext& place, TextRange& at) {
+  TRY(check_variables(cut.paths[0], text, at));
+  if (cut.paths[0].text.empty()) return wrong_form("no source is named", Option<Item>::example);
+  if constexpr (std::is_same_v<Item, DatasetItem>) TRY(check_braces(cut.paths[0], at));
+  TRY_ASSIGN(item.source, absolute_path(cut.paths[0].text, place));
+  TRY(check_length(item.source, cut.paths[0], at));
+  if (cut.paths.size() < 2) return {};
+  TRY_ASSIGN(item.destination, read_destination(cut, text, at));
+  return check_length(item.destination, cut.paths[1], at);
+}
+
 Result<DatasetItem> read_dataset(std::string_view text, const SubmitContext& place, TextRange& at) {
   TRY_ASSIGN(const OptionCut cut, cut_option(text, at, Option<DatasetItem>::example));
   DatasetItem item;
-  TRY(check_variables(cut.paths[0], text, at));
-  if (cut.paths[0].text.empty())
-    return wrong_form("no source is named", Option<DatasetItem>::example);
-  TRY(check_braces(cut.paths[0], at));
-  TRY_ASSIGN(item.source, absolute_path(cut.paths[0].text, place));
-  TRY(check_length(item.source, cut.paths[0], at));
-  if (cut.paths.size() == 2) {
-    TRY_ASSIGN(item.destination, read_destination(cut, text, at));
-    TRY(check_length(item.destination, cut.paths[1], at));
-  }
+  TRY(read_paths(item, cut, text, place, at));
   for (const OptionPart& key : cut.keys) {
     at = key.place;
     TRY(set_key(item, key.text, place));
@@ -342,14 +346,7 @@ Result<OutputItem> read_output(std::string_view text, const SubmitContext& place
 Result<VenvItem> read_venv(std::string_view text, const SubmitContext& place, TextRange& at) {
   TRY_ASSIGN(const OptionCut cut, cut_option(text, at, Option<VenvItem>::example));
   VenvItem item;
-  TRY(check_variables(cut.paths[0], text, at));
-  if (cut.paths[0].text.empty()) return wrong_form("no source is named", Option<VenvItem>::example);
-  TRY_ASSIGN(item.source, absolute_path(cut.paths[0].text, place));
-  TRY(check_length(item.source, cut.paths[0], at));
-  if (cut.paths.size() == 2) {
-    TRY_ASSIGN(item.destination, read_destination(cut, text, at));
-    TRY(check_length(item.destination, cut.paths[1], at));
-  }
+  TRY(read_paths(item, cut, text, place, at));
   if (!is_venv_path(item.destination)) {
     return wrong_form(
         "the destination of an environment cannot hold quotes, '$', '`', ':', '\\' or "

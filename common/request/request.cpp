@@ -311,11 +311,15 @@ Result<StageRequest> to_request(const Json& json) {
 
 }  // namespace
 
+bool becomes_archive(const OutputItem& item) {
+  return item.pack || (!archive_suffix(item.target).empty() && archive_suffix(item.source).empty());
+}
+
 Status check_early(const OutputItem& item) {
   if (item.when != When::always)
     return Error{EINVAL, std::string("when=") + word_of(k_when_words, item.when) +
                              " is decided at the end of the job"};
-  if (item.pack || (!archive_suffix(item.target).empty() && archive_suffix(item.source).empty()))
+  if (becomes_archive(item))
     return Error{EINVAL, "its target is an archive, which is written once, at the end of the job"};
   return {};
 }

@@ -22,7 +22,6 @@
 // UTF-8 (a file name can be any bytes) is {"hex":"6162ff"}. An unknown key or version is refused.
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +32,9 @@
 #include "common/wire/status_file.hpp"
 
 namespace nodestage {
+
+// Whether an output is written as one archive, by its text.
+bool becomes_archive(const OutputItem& item);
 
 // Whether an output can be delivered while its job runs; otherwise the fault says why not: what
 // `when` depends on is not known yet, and an archive is written once.

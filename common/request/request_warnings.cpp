@@ -7,11 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <span>
-#include <sstream>
 #include <utility>
 
 #include "common/os/child.hpp"
@@ -59,22 +57,18 @@ std::string missing_part(const std::string& source) {
 
 bool source_exists(const std::string& source) { return missing_part(source).empty(); }
 
+namespace {
+
 bool is_empty_directory(const std::string& path) {
   std::error_code fault;
   const std::filesystem::directory_iterator first(path, fault);
   return !fault && first == std::filesystem::directory_iterator();
 }
 
-namespace {
-
 struct Found {
   std::string path;
   bool is_directory = false;
 };
-
-bool becomes_archive(const OutputItem& item) {
-  return item.pack || (!archive_suffix(item.target).empty() && archive_suffix(item.source).empty());
-}
 
 // The path that is written, or the directory before its first pattern.
 struct Known {
@@ -160,8 +154,7 @@ bool has_one_place(const OutputItem& one, const OutputItem& other) {
   return place_of(one) == place_of(other) && can_both_happen(one.when, other.when);
 }
 
-}  // namespace
-
+// Warns of two outputs of one job.
 std::vector<std::string> outputs_of_one_target(const std::vector<OutputItem>& outputs) {
   std::vector<std::string> warnings;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -174,6 +167,8 @@ std::vector<std::string> outputs_of_one_target(const std::vector<OutputItem>& ou
   }
   return warnings;
 }
+
+}  // namespace
 
 std::vector<std::string> tasks_of_one_target(const std::vector<OutputItem>& outputs) {
   std::vector<std::string> warnings;
@@ -264,8 +259,10 @@ std::string about_order(const OutputItem& item) {
          item.source;
 }
 
-// The matches of a glob on this host, as far as a glance shows them; none of what is below a "**".
+// The matches of a source on this host, as far as a glance shows them; none of what is below a
+// "**".
 std::vector<std::string> matches_here(const std::string& pattern) {
+  if (exists(pattern)) return {pattern};
   std::vector<std::string> matches;
   const auto names = brace_texts(pattern);
   if (!names || start_of_any_depth(pattern) != std::string::npos) return matches;
@@ -300,8 +297,7 @@ bool may_name_parts(const std::string& source) {
 
 // A part of a file that is to be joined and is missing now, or matches of several files.
 std::string about_joined(const DatasetItem& item) {
-  auto matches =
-      exists(item.source) ? std::vector<std::string>{item.source} : matches_here(item.source);
+  auto matches = matches_here(item.source);
   if (matches.empty() || item.optional) return {};
   std::sort(matches.begin(), matches.end());
   const auto parts = order_parts(matches, item.source);
@@ -316,8 +312,7 @@ std::string about_parts(const DatasetItem& item, Start start) {
   if (start == Start::now || !item.exclude.empty() || item.newest != 0) return {};
   if (item.join) return about_joined(item);
   if (item.extract != Extract::automatic || !may_name_parts(item.source)) return {};
-  const auto matches =
-      exists(item.source) ? std::vector<std::string>{item.source} : matches_here(item.source);
+  const auto matches = matches_here(item.source);
   const auto first = std::min_element(matches.begin(), matches.end());
   if (first == matches.end() || !is_part_of_archive(*first) || type_of(*first) != S_IFREG)
     return {};
@@ -448,12 +443,10 @@ std::string encode(const RequestLook& look) {
   return text;
 }
 
-std::optional<RequestLook> decode(const std::string& text) {
-  std::istringstream lines(text);
-  std::string line;
-  if (!std::getline(lines, line)) return {};
-  RequestLook look{{}, parse_number<std::uint64_t>(line).value_or(0)};
-  while (std::getline(lines, line)) look.warnings.push_back(line);
+std::optional<RequestLook> decode(std::string_view text) {
+  if (text.empty()) return {};
+  RequestLook look{{}, parse_number<std::uint64_t>(take_part(text, '\n')).value_or(0)};
+  while (!text.empty()) look.warnings.emplace_back(take_part(text, '\n'));
   return look;
 }
 

@@ -19,9 +19,6 @@ bool source_exists(const std::string& source);
 // The first of these names that does not exist, or the source itself; "": all exist.
 std::string missing_part(const std::string& source);
 
-// Returns whether it is a directory that can be read and has no entry.
-bool is_empty_directory(const std::string& path);
-
 // Looks, before the job runs, at an output's target as the submitting user sees it.
 
 // Returns why the output probably cannot be delivered to its target, in a sentence; "" when nothing
@@ -31,9 +28,6 @@ std::string about_target(const OutputItem& item);
 
 // Warns of several writers of one target: of two files with the same name, only one remains.
 // Sentences have one line each, are not made printable, and follow from the options' text alone.
-
-// Warns of two outputs of one job.
-std::vector<std::string> outputs_of_one_target(const std::vector<OutputItem>& outputs);
 
 // Warns of the tasks of an array, where the target names neither the task (%a) nor its job (%j).
 std::vector<std::string> tasks_of_one_target(const std::vector<OutputItem>& outputs);

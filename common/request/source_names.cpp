@@ -109,12 +109,9 @@ Result<bool> expand_sources_of(DatasetItem& item, const PatternFacts& facts) {
 
 // By its text alone: which of its directories exist as they are written is not known.
 bool may_name(std::string_view source, std::string_view letters) {
-  for (;;) {
-    const std::size_t slash = source.find('/');
-    if (names_any(source.substr(0, slash), letters)) return true;
-    if (slash == std::string_view::npos) return false;
-    source.remove_prefix(slash + 1);
-  }
+  const auto parts = parts_of(source, '/');
+  return std::any_of(parts.begin(), parts.end(),
+                     [letters](std::string_view part) { return names_any(part, letters); });
 }
 
 }  // namespace
@@ -217,12 +214,8 @@ Result<std::vector<std::uint32_t>> indices_of_array(std::string_view text) {
     return wrong_array(text);
   rest = without_brackets(rest.substr(0, percent));
   if (rest.empty()) return wrong_array(text);
-  for (;;) {
-    const std::size_t comma = rest.find(',');
-    if (!add_indices(rest.substr(0, comma), indices)) return wrong_array(text);
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
-  }
+  for (const std::string_view part : parts_of(rest, ','))
+    if (!add_indices(part, indices)) return wrong_array(text);
   std::sort(indices.begin(), indices.end());
   indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
   return indices;

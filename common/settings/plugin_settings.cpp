@@ -34,15 +34,6 @@ constexpr SecondsSetting k_seconds[] = {
     {"results_wait", &PluginSettings::results_wait, 0, k_day_s},
 };
 
-struct PathSetting {
-  std::string_view name;
-  std::string PluginSettings::*value;
-};
-constexpr PathSetting k_paths[] = {
-    {"runtime_dir", &PluginSettings::runtime_dir},
-    {"socket", &PluginSettings::socket},
-};
-
 std::string set_seconds(PluginSettings& settings, const SecondsSetting& setting,
                         std::string_view text) {
   const auto number = parse_number<std::uint32_t>(text);
@@ -54,48 +45,32 @@ std::string set_seconds(PluginSettings& settings, const SecondsSetting& setting,
   return {};
 }
 
-std::string set_path(PluginSettings& settings, const PathSetting& setting, std::string_view text) {
+std::string set_path(std::string& path, std::string_view text) {
   if (!text.starts_with('/')) return "an absolute path is needed";
-  settings.*setting.value = text;
+  path = text;
   return {};
 }
 
 // "NAME,PREFIX*"
 std::string set_variables(PluginSettings& settings, std::string_view text) {
   std::vector<std::string> names;
-  for (;;) {
-    const std::size_t comma = text.find(',');
-    const std::string_view pattern = text.substr(0, comma);
+  for (const std::string_view pattern : parts_of(text, ',')) {
     const std::string_view name = pattern.substr(0, pattern.size() - pattern.ends_with('*'));
     if (!is_variable_name(name)) return "names of variables are needed, such as RSNT_ARCH,EBROOT*";
     names.emplace_back(pattern);
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
   }
   settings.venv_environment = std::move(names);
   return {};
 }
 
-struct ListSetting {
-  std::string_view name;
-  std::vector<std::string> PluginSettings::*value;
-};
-constexpr ListSetting k_lists[] = {
-    {"users", &PluginSettings::users},
-    {"groups", &PluginSettings::groups},
-};
-
 // "NAME,NAME"
-std::string set_list(PluginSettings& settings, const ListSetting& setting, std::string_view text) {
+std::string set_list(std::vector<std::string>& list, std::string_view text) {
   std::vector<std::string> names;
-  for (;;) {
-    const std::size_t comma = text.find(',');
-    if (text.substr(0, comma).empty()) return "names are needed, with a comma between them";
-    names.emplace_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
+  for (const std::string_view name : parts_of(text, ',')) {
+    if (name.empty()) return "names are needed, with a comma between them";
+    names.emplace_back(name);
   }
-  settings.*setting.value = std::move(names);
+  list = std::move(names);
   return {};
 }
 
@@ -108,12 +83,10 @@ std::string set_one(PluginSettings& settings, std::string_view argument) {
   for (const auto& setting : k_seconds) {
     if (setting.name == name) return set_seconds(settings, setting, text);
   }
-  for (const auto& setting : k_paths) {
-    if (setting.name == name) return set_path(settings, setting, text);
-  }
-  for (const auto& setting : k_lists) {
-    if (setting.name == name) return set_list(settings, setting, text);
-  }
+  if (name == "runtime_dir") return set_path(settings.runtime_dir, text);
+  if (name == "socket") return set_path(settings.socket, text);
+  if (name == "users") return set_list(settings.users, text);
+  if (name == "groups") return set_list(settings.groups, text);
   if (name == "venv_environment") return set_variables(settings, text);
   return "unknown; known are socket, runtime_dir, begin_wait, daemon_wait, stage_wait, "
          "epilog_wait, progress, results_wait, venv_environment, users and groups";

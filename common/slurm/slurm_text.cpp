@@ -88,6 +88,12 @@ class ConfReader {
   SlurmConf conf_;
 };
 
+bool take(std::string_view& text, std::string_view expected) {
+  if (!text.starts_with(expected)) return false;
+  text.remove_prefix(expected.size());
+  return true;
+}
+
 }  // namespace
 
 std::string SlurmConf::value(std::string_view key) const {
@@ -114,16 +120,6 @@ bool implies_alloc(std::string_view prolog_flags) {
   }
   return false;
 }
-
-namespace {
-
-bool take(std::string_view& text, std::string_view expected) {
-  if (!text.starts_with(expected)) return false;
-  text.remove_prefix(expected.size());
-  return true;
-}
-
-}  // namespace
 
 std::optional<std::uint32_t> cpus_of_node(std::string_view text, std::size_t node_index) {
   for (;;) {

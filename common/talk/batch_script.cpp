@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "common/os/file.hpp"
 #include "common/text/human.hpp"
@@ -14,7 +13,7 @@
 namespace nodestage {
 namespace {
 
-constexpr const char* k_profile = "/etc/profile.d/zz-nodestage.sh";
+constexpr std::size_t k_script_bytes = std::size_t{64} << 10;  // the most that is read of one
 constexpr std::size_t k_line_width = 80;
 
 std::string line_text(std::string_view line) {
@@ -26,13 +25,6 @@ std::string line_text(std::string_view line) {
 bool is_command(std::string_view line) {
   const std::size_t first = line.find_first_not_of(" \t\r\v\f");
   return first != std::string_view::npos && line[first] != '#';
-}
-
-std::vector<std::string> words_of(const std::string& line) {
-  std::istringstream text(line);
-  std::vector<std::string> words;
-  for (std::string word; text >> word;) words.push_back(std::move(word));
-  return words;
 }
 
 // The command that `env` of a first line runs.
@@ -70,8 +62,8 @@ bool is_login_shell(const std::vector<std::string>& command) {
 std::vector<std::string> interpreter_of(const std::string& program) {
   if (program.find('/') == std::string::npos) return {};
   const std::string text = script_text(program);
-  return text.starts_with("#!") ? words_of(text.substr(2, text.find('\n') - 2))
-                                : std::vector<std::string>();
+  if (!text.starts_with("#!")) return {};
+  return words_in(text.substr(2, text.find('\n') - 2));
 }
 
 }  // namespace
@@ -107,10 +99,6 @@ std::string ignored_directives(std::string_view script) {
          (others == 0 ? " has" : " and " + counted(others, "line", "lines") + " below it have") +
          " no effect: Slurm reads #SBATCH lines only above the first command, " + command +
          "; move it below them";
-}
-
-std::string login_shell_note(const std::vector<std::string>& command) {
-  return login_shell_note(command, k_profile);
 }
 
 std::string login_shell_note(const std::vector<std::string>& command, const std::string& profile) {

@@ -7,9 +7,6 @@
 
 namespace nodestage {
 
-// The most that is read of a script.
-inline constexpr std::size_t k_script_bytes = std::size_t{64} << 10;
-
 // Reads the beginning of a regular file; "" if it is none, or cannot be read.
 std::string script_text(const std::string& path);
 
@@ -19,10 +16,8 @@ std::string ignored_directives(std::string_view script);
 
 // If the command is a login shell, or a script whose first line makes it one, returns the note that
 // its start files can take a staged environment out of PATH. "" otherwise, and where our own start
-// file (conf/profile.sh) puts it back.
-std::string login_shell_note(const std::vector<std::string>& command);
-
-// The same for a machine with our start file at `profile`.
-std::string login_shell_note(const std::vector<std::string>& command, const std::string& profile);
+// file (conf/profile.sh), which is at `profile`, puts it back.
+std::string login_shell_note(const std::vector<std::string>& command,
+                             const std::string& profile = "/etc/profile.d/zz-nodestage.sh");
 
 }  // namespace nodestage

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
+#include "common/os/child.hpp"
 #include "common/os/file.hpp"
 #include "common/talk/summary.hpp"
 #include "common/text/human.hpp"
@@ -17,6 +17,10 @@ namespace {
 // The speed is an average over the last few seconds, not one reading.
 constexpr double k_speed_memory_ms = 5000;
 constexpr std::size_t k_name_width = 60;
+// Shorter staging shows no progress line.
+constexpr std::chrono::seconds k_first_line{2};
+constexpr std::chrono::milliseconds k_moving_interval{250};
+constexpr char k_clear_line[] = "\r\x1b[K";
 
 std::string item_name(const Progress& progress) {
   const std::string name = shortened(printable(progress.current), k_name_width);
@@ -32,6 +36,15 @@ std::string item_number(const Progress& progress) {
 // The parts that there are.
 std::string joined(const std::string& first, const char* between, const std::string& second) {
   return first + (first.empty() || second.empty() ? "" : between) + second;
+}
+
+std::string figures_of(const ProgressPrinter::Line& line) {
+  return line.share.empty() ? line.amount : line.amount + " (" + line.share + ")";
+}
+
+std::size_t terminal_width(int fd) {
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
 }
 
 std::string whole_seconds(double seconds) {
@@ -95,14 +108,6 @@ ProgressPrinter::Line ProgressPrinter::staging_parts(const Progress& progress) c
   line.details.push_back(counted(progress.files, "file", "files"));
   return line;
 }
-
-namespace {
-
-std::string figures_of(const ProgressPrinter::Line& line) {
-  return line.share.empty() ? line.amount : line.amount + " (" + line.share + ")";
-}
-
-}  // namespace
 
 std::string ProgressPrinter::Line::text() const {
   std::string text = joined(joined(number, ", ", name), ": ", figures_of(*this));
@@ -174,20 +179,6 @@ bool is_progress(std::string_view line) {
                        own.find(" read, ") != std::string_view::npos);
 }
 
-namespace {
-
-// Shorter staging shows no progress line.
-constexpr std::chrono::seconds k_first_line{2};
-constexpr std::chrono::milliseconds k_moving_interval{250};
-constexpr char k_clear_line[] = "\r\x1b[K";
-
-std::size_t terminal_width(int fd) {
-  winsize size{};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
-}
-
-}  // namespace
-
 TaskVoice::TaskVoice(Speech speech, int fd, bool moves_lines, std::string_view node,
                      std::chrono::seconds interval)
     : speech_(speech),
@@ -242,20 +233,11 @@ void TaskVoice::progress(const Progress& progress) {
       now + pause_of_lines(interval_, std::chrono::duration_cast<milliseconds>(now - begun_));
 }
 
-namespace {
-
-std::string_view variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string_view() : value;
-}
-
-}  // namespace
-
 bool obeys_escapes(int fd, std::string_view type) { return ::isatty(fd) == 1 && type != "dumb"; }
 
-bool obeys_escapes(int fd) { return obeys_escapes(fd, variable("TERM")); }
+bool obeys_escapes(int fd) { return obeys_escapes(fd, own_variable("TERM")); }
 
-bool shows_colour() { return obeys_escapes(STDOUT_FILENO) && variable("NO_COLOR").empty(); }
+bool shows_colour() { return obeys_escapes(STDOUT_FILENO) && own_variable("NO_COLOR").empty(); }
 
 std::string inked(const std::string& text, Ink ink) {
   switch (ink) {

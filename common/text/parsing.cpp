@@ -1,7 +1,9 @@
 #include "common/text/parsing.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <sstream>
 #include <vector>
 
 #include "common/text/path_names.hpp"
@@ -16,17 +18,6 @@ std::uint64_t seconds_of(std::string_view unit) {
   if (unit == "h") return 3600;
   return unit == "d" ? 86'400 : 0;
 }
-
-}  // namespace
-
-std::optional<std::uint64_t> parse_duration(std::string_view text) {
-  const auto count = take_number<std::uint64_t>(text);
-  const std::uint64_t unit = seconds_of(text);
-  if (!count || unit == 0 || *count > std::numeric_limits<std::uint64_t>::max() / unit) return {};
-  return *count * unit;
-}
-
-namespace {
 
 constexpr std::size_t k_longest_word = 32;  // no key or value is longer; paths are not compared
 constexpr std::size_t k_shortest_beginning = 3;
@@ -48,6 +39,28 @@ std::size_t distance(const std::string& a, const std::string& b) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::vector<std::string> words_in(std::string_view text) {
+  std::istringstream stream{std::string(text)};
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+std::optional<std::uint64_t> parse_duration(std::string_view text) {
+  const auto count = take_number<std::uint64_t>(text);
+  const std::uint64_t unit = seconds_of(text);
+  if (!count || unit == 0 || *count > std::numeric_limits<std::uint64_t>::max() / unit) return {};
+  return *count * unit;
+}
 
 std::optional<std::size_t> nearest_word(std::string_view word,
                                         const std::vector<std::string_view>& known) {

@@ -47,7 +47,11 @@ std::string_view take_part(std::string_view& text, Ends ends) {
   return part;
 }
 
-// Parses a length of time as a user types it.
+// Returns the parts of `text` between its separators: at least one, which may be empty.
+std::vector<std::string_view> parts_of(std::string_view text, char separator);
+
+// Returns what is between blanks and newlines.
+std::vector<std::string> words_in(std::string_view text);
 
 // Returns the seconds of "900", "900s", "15m", "1h", or "2d"; nothing for any other text, and for
 // what 64 bits cannot hold.

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "common/text/archive_names.hpp"
-#include "common/text/glob_text.hpp"
 #include "common/text/human.hpp"
 #include "common/text/parsing.hpp"
 #include "common/text/path_names.hpp"
@@ -25,6 +26,22 @@ constexpr std::size_t k_longest_number = 9;
 // What lies beside parts, and ends in letters as a part can.
 constexpr std::string_view k_beside[] = {"md",  "txt", "asc", "sig", "sum", "sha",
                                          "log", "crc", "sfv", "yml", "json"};
+
+// The name of a part, without a directory: "t.tar.part01" is of "t.tar", has ".part", and then two
+// digits. The number is digits or small letters.
+struct PartName {
+  std::string whole;
+  std::string joint;
+  std::string number;
+
+  [[nodiscard]] bool has_digits() const { return number[0] <= '9'; }
+  // Split by zip -s: "t.z01". Its last part has the name of the whole.
+  [[nodiscard]] bool is_of_zip() const { return joint == k_zip_joint; }
+  // What is before the joint.
+  [[nodiscard]] std::string start() const {
+    return whole.substr(0, whole.size() - (is_of_zip() ? k_zip.size() : 0));
+  }
+};
 
 std::string_view without_joint(std::string_view text) {
   const bool has_one = !text.empty() && k_joints.find(text.back()) != std::string_view::npos;
@@ -46,6 +63,21 @@ std::string_view part_number(std::string_view name) {
   if (number.size() > k_part.size() && number.starts_with(k_part))
     number.remove_prefix(k_part.size());
   return number.size() <= k_longest_number ? number : std::string_view();
+}
+
+// Known are t.tar.aa, t.tar.part00, t.tar.part1, t.tar.001, t.tar-00, t.7z.001, t.z01 (of t.zip),
+// and with other joints of these kinds. Empty for any other name.
+std::optional<PartName> part_name(std::string_view path) {
+  path.remove_prefix(path.rfind('/') + 1);
+  const std::string_view number = part_number(path);
+  if (number.empty() || has_suffix(path, k_zip)) return {};  // "x.zip" is none of "x"
+  if (const std::string zip = whole_zip(path); !zip.empty())
+    return PartName{zip, std::string(k_zip_joint), std::string(number)};
+  const std::string_view before = path.substr(0, path.size() - number.size());
+  const std::string_view whole = without_joints(before);
+  if (whole.empty() || whole.size() == before.size()) return {};
+  return PartName{std::string(whole), std::string(before.substr(whole.size())),
+                  std::string(number)};
 }
 
 // "x00" and "xaa", as split(1) calls its parts without a prefix that ends in a joint.
@@ -70,8 +102,6 @@ struct SeriesName {
   [[nodiscard]] std::string path(const std::string& number) const {
     return directory + part.start() + part.joint + number;
   }
-  // Of zip -s, whose last part has the name of the whole.
-  [[nodiscard]] bool is_zip() const { return part.is_of_zip(); }
   [[nodiscard]] std::string whole() const { return directory + part.whole; }
   bool operator<(const SeriesName& other) const {
     const bool has_digits = part.has_digits();
@@ -114,7 +144,7 @@ Series::const_iterator first_of(const SeriesName& name, const Series& series) {
     });
   const auto least = least_of(name, series);
   const std::uint64_t value = value_of(least->first);
-  return value == 1 || (value == 0 && !name.is_zip()) ? least : series.end();
+  return value == 1 || (value == 0 && !name.part.is_of_zip()) ? least : series.end();
 }
 
 // The number after this one, or "": there is none. Digits get longer, letters do not.
@@ -243,25 +273,6 @@ Status add_last_zip(const std::vector<std::string>& matches, JoinedParts& parts)
 
 }  // namespace
 
-bool PartName::is_of_zip() const { return joint == k_zip_joint; }
-
-std::string PartName::start() const {
-  return whole.substr(0, whole.size() - (is_of_zip() ? k_zip.size() : 0));
-}
-
-std::optional<PartName> part_name(std::string_view path) {
-  path.remove_prefix(path.rfind('/') + 1);
-  const std::string_view number = part_number(path);
-  if (number.empty() || has_suffix(path, k_zip)) return {};  // "x.zip" is none of "x"
-  if (const std::string zip = whole_zip(path); !zip.empty())
-    return PartName{zip, std::string(k_zip_joint), std::string(number)};
-  const std::string_view before = path.substr(0, path.size() - number.size());
-  const std::string_view whole = without_joints(before);
-  if (whole.empty() || whole.size() == before.size()) return {};
-  return PartName{std::string(whole), std::string(before.substr(whole.size())),
-                  std::string(number)};
-}
-
 Result<JoinedParts> order_parts(const std::vector<std::string>& matches,
                                 const std::string& source) {
   AllSeries all = series_among(matches, part_name);
@@ -275,7 +286,7 @@ Result<JoinedParts> order_parts(const std::vector<std::string>& matches,
   if (all.empty()) return no_part(matches, source);
   TRY_ASSIGN(const auto best, chosen(all, source));
   TRY_ASSIGN(JoinedParts parts, order_series(best->first, best->second));
-  if (best->first.is_zip()) TRY(add_last_zip(matches, parts));
+  if (best->first.part.is_of_zip()) TRY(add_last_zip(matches, parts));
   if (parts.paths.size() > k_most_parts)
     return Error{
         E2BIG,

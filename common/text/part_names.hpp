@@ -2,29 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/result.hpp"
 
 namespace nodestage {
-
-// The name of a part, without a directory: "t.tar.part01" is of "t.tar", has ".part", and then two
-// digits. The number is digits or small letters.
-struct PartName {
-  std::string whole;
-  std::string joint;
-  std::string number;
-
-  [[nodiscard]] bool has_digits() const { return number[0] <= '9'; }
-  [[nodiscard]] bool is_of_zip() const;     // split by zip itself: "t.z01"
-  [[nodiscard]] std::string start() const;  // what is before the joint
-};
-// Known are t.tar.aa, t.tar.part00, t.tar.part1, t.tar.001, t.tar-00, t.7z.001, t.z01 (of t.zip),
-// and with other joints of these kinds. Empty for any other name.
-std::optional<PartName> part_name(std::string_view path);
 
 // The parts of one file.
 struct JoinedParts {

@@ -6,6 +6,7 @@
 
 #include "common/text/archive_names.hpp"
 #include "common/text/glob_text.hpp"
+#include "common/text/parsing.hpp"
 
 namespace nodestage {
 
@@ -102,14 +103,10 @@ bool is_path_below(std::string_view path) {
     return false;
   }
   bool names_something = false;
-  while (!path.empty()) {
-    const std::size_t slash = path.find('/');
-    const std::string_view name = path.substr(0, slash);
+  for (const std::string_view name : parts_of(path, '/')) {
     if (name == ".." || name.size() > 255) return false;
     if (!names_something && name.starts_with(".nodestage")) return false;
     names_something = names_something || (!name.empty() && name != ".");
-    if (slash == std::string_view::npos) break;
-    path.remove_prefix(slash + 1);
   }
   return names_something;
 }

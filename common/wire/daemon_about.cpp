@@ -1,6 +1,7 @@
 #include "common/wire/daemon_about.hpp"
 
-#include <utility>
+#include <cstddef>
+#include <span>
 
 #include "common/os/mounts.hpp"
 #include "common/text/parsing.hpp"
@@ -11,32 +12,25 @@ namespace {
 std::uint64_t number(std::string_view text) { return take_number<std::uint64_t>(text).value_or(0); }
 
 // The names of the kinds but `unknown`.
-constexpr std::pair<SandboxState::Kind, std::string_view> k_sandbox_kinds[] = {
-    {SandboxState::Kind::holds, "holds"},
-    {SandboxState::Kind::lacking, "lacking"},
-    {SandboxState::Kind::fault, "fault"}};
-constexpr std::pair<CredentialState::Kind, std::string_view> k_credential_kinds[] = {
-    {CredentialState::Kind::holds, "holds"},
-    {CredentialState::Kind::fault, "fault"},
-    {CredentialState::Kind::off, "off"}};
+constexpr Word k_sandbox_kinds[] = {{"holds", SandboxState::Kind::holds},
+                                    {"lacking", SandboxState::Kind::lacking},
+                                    {"fault", SandboxState::Kind::fault}};
+constexpr Word k_credential_kinds[] = {{"holds", CredentialState::Kind::holds},
+                                       {"fault", CredentialState::Kind::fault},
+                                       {"off", CredentialState::Kind::off}};
 
-template <typename State, typename Kinds>
-State state_of(const Kinds& kinds, std::string_view value) {
-  for (const auto& [kind, name] : kinds) {
-    if (value == name) return {kind, ""};
-    const std::string begin = std::string(name) + ": ";
-    if (value.starts_with(begin)) return {kind, std::string(value.substr(begin.size()))};
-  }
-  return {};
+template <typename State>
+State state_of(std::span<const Word> kinds, std::string_view value) {
+  const std::size_t colon = value.find(": ");
+  const auto kind = value_of(kinds, value.substr(0, colon));
+  if (!kind) return {};
+  return {static_cast<typename State::Kind>(*kind),
+          std::string(colon == std::string_view::npos ? "" : value.substr(colon + 2))};
 }
 
-template <typename State, typename Kinds>
-std::string text_of(const Kinds& kinds, const State& state) {
-  for (const auto& [kind, name] : kinds) {
-    if (kind == state.kind)
-      return std::string(name) + (state.text.empty() ? "" : ": " + state.text);
-  }
-  return "";
+template <typename State>
+std::string text_of(std::span<const Word> kinds, const State& state) {
+  return word_of(kinds, state.kind) + (state.text.empty() ? "" : ": " + state.text);
 }
 
 void set(DaemonAbout& about, std::string_view name, std::string_view value) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <span>
 
 #include "common/os/file.hpp"
 #include "common/reflection.hpp"
@@ -70,21 +69,10 @@ void fields_of(Is<JobNote> auto& m, const auto& use) {
 void fields_of(Is<RelayNote> auto& m, const auto& use) {
   use(m.word, m.port, m.node, m.address, m.node_port, m.key);
 }
-// Only where it holds something: earlier releases refuse it.
-void put_rest(WireEncoder& out, const NodeNote& m) {
-  if (!m.chosen.empty()) out.text(m.chosen);
-}
-void put_rest(WireEncoder& out, const JobNote& m) {
-  if (!m.cause.empty()) out.text(m.cause);
-}
-void put_rest(WireEncoder&, const RelayNote&) {}
-void get_rest(WireDecoder& in, NodeNote& m) {
-  if (in.ok() && !in.finished()) m.chosen = in.text();
-}
-void get_rest(WireDecoder& in, JobNote& m) {
-  if (in.ok() && !in.finished()) m.cause = in.text();
-}
-void get_rest(WireDecoder&, RelayNote&) {}
+// The last field, only where it holds something: earlier releases refuse it. Null: there is none.
+auto* rest_of(Is<NodeNote> auto& m) { return &m.chosen; }
+auto* rest_of(Is<JobNote> auto& m) { return &m.cause; }
+std::string* rest_of(const RelayNote&) { return nullptr; }
 
 // The fields that precede the body of every note.
 void head_of(Is<PeerNote> auto& note, const auto& use) {
@@ -115,7 +103,8 @@ std::string encode_peer_note(const PeerNote& note) {
   std::visit(
       [&out](const auto& m) {
         fields_of(m, PutFields{out});
-        put_rest(out, m);
+        if (const std::string* rest = rest_of(m); rest != nullptr && !rest->empty())
+          out.text(*rest);
       },
       note.body);
   return out.data();
@@ -134,7 +123,8 @@ Result<PeerNote> decode_peer_note(std::string_view data) {
   head_of(note, GetFields{in});
   TRY_ASSIGN(note.body, decode_alternative<Body>(kind - 1, in, [](WireDecoder& d, auto& m) {
                fields_of(m, GetFields{d});
-               get_rest(d, m);
+               std::string* rest = rest_of(m);
+               if (rest != nullptr && d.ok() && !d.finished()) *rest = d.text();
              }));
   const bool sound = std::visit([](const auto& m) { return is_sound(m); }, note.body);
   if (!sound || note.to.size() > k_max_note_destinations) {

@@ -21,6 +21,11 @@ constexpr auto k_kinds = std::apply(
     },
     k_message_kinds);
 
+// "10+1" for a component of the heterogeneous job 10: Slurm numbers them in sequence.
+std::string component_name(std::uint32_t het_job, std::uint32_t job) {
+  return std::to_string(het_job) + "+" + std::to_string(job - het_job);
+}
+
 }  // namespace
 
 Message::Message() = default;
@@ -56,10 +61,6 @@ Result<Message> decode_message(std::string_view packet) {
                                   [](WireDecoder& d, auto& m) { with_members(m, GetFields{d}); });
   if (!message) message.error().what += " (" + std::to_string(kind) + ")";
   return message;
-}
-
-std::string component_name(std::uint32_t het_job, std::uint32_t job) {
-  return std::to_string(het_job) + "+" + std::to_string(job - het_job);
 }
 
 std::string component_mark(std::uint32_t het_job, std::uint32_t job) {

@@ -35,8 +35,6 @@ inline constexpr std::uint32_t k_slurm_last_step = 0xfffffff0;   // SLURM_MAX_NO
 inline constexpr std::uint32_t k_slurm_batch_step = 0xfffffffb;  // SLURM_BATCH_SCRIPT
 inline constexpr std::uint32_t k_slurm_no_value = 0xfffffffe;    // NO_VAL: "no such number"
 
-// Returns "10+1" for a component of the heterogeneous job 10: Slurm numbers them in sequence.
-std::string component_name(std::uint32_t het_job, std::uint32_t job);
 // Returns what a line about a later component has behind the node's name in the output that the
 // job's components share: " (10+1)".
 std::string component_mark(std::uint32_t het_job, std::uint32_t job);

@@ -3,7 +3,6 @@ mkdir archive
 echo pickle >archive/data.pkl
 echo 3 >archive/version
 zip -q0r zip.pth.tar archive
-cp zip.pth.tar model.zip
 python3 -c 'import pickle; pickle.dump({"epoch": 3}, open("pickle.pth.tar", "wb"), 2)'
 python3 -c 'import pickle; pickle.dump({"epoch": 3}, open("new.pth.tar", "wb"), 4)'
 for name in zip.pth.tar pickle.pth.tar new.pth.tar; do
@@ -18,10 +17,3 @@ has "$said" 'new.pth.tar pickle.pth.tar zip.pth.tar'
 touch pickle.pth.tar
 says --stage-dataset='*.pth.tar:in,newest=1' -- sh -c 'cmp "$NODESTAGE_DATASET/pickle.pth.tar" pickle.pth.tar'
 [ "$code" = 0 ]
-# An archive of the same name is one, and a zip with some data.pkl, too.
-tar -cf real.pth.tar archive
-R --stage-dataset=real.pth.tar -- sh -c '[ -f "$NODESTAGE_DATASET/archive/data.pkl" ]'
-rm archive/version
-zip -q0r some.zip archive
-R --stage-dataset=some.zip -- sh -c '[ -f "$NODESTAGE_DATASET/archive/data.pkl" ]'
-R --stage-dataset=zip.pth.tar,extract=yes -- sh -c '[ -f "$NODESTAGE_DATASET/archive/data.pkl" ]'

@@ -30,10 +30,6 @@ submit_held_back() {
     wait_until 15 job_has_output "$JOBID" begun
 }
 
-let_go() {
-    on n1 pkill -CONT -x bindfs
-}
-
 # exits_with CODE CMD...: for a job's script, and here.
 readonly EXITS='exits_with() { local code=0; "${@:2}" || code=$?; echo "code $code of ${*:2}"; [ $code = "$1" ]; }'
 
@@ -54,7 +50,7 @@ SCRIPT
     wait_until 20 job_has_output "$JOBID" "not yet"
     sleep 0.5
     [[ $(job_output "$JOBID") != *"code 0 of nodestage wait big"* ]]
-    let_go
+    let_go n1
     wait_until 20 job_ended "$JOBID"
     job_output "$JOBID"
     [ "$(job_state "$JOBID")" = COMPLETED ]
@@ -138,7 +134,7 @@ SCRIPT
     cluster daemon start n1
     sleep 0.5
     [[ $(job_output "$JOBID") != *code* ]]
-    let_go
+    let_go n1
     wait_until 20 job_ended "$JOBID"
     job_output "$JOBID"
     [ "$(job_state "$JOBID")" = COMPLETED ]

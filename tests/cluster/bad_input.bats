@@ -271,19 +271,12 @@ forged_refused() {
 @test "forged requests: no JSON, leaving the job directory, another user's file" {
     forge_client
     forged_refused 'garbage {' 'the request is not JSON'
-    forged_refused '[1,2]' 'the request is not an object'
-    forged_refused '{"version":2}' 'version that is not known'
-    forged_refused '{"version":1,"datasets":[{"source":"relative"}]}' 'source that is not an absolute path'
     forged_refused '{"version":1,"datasets":[{"source":"/home/alice/bad/notes.txt","destination":"/etc/x"}]}' \
-        'destination that does not stay below'
-    forged_refused '{"version":1,"datasets":[{"source":"/home/alice/bad/notes.txt","destination":"../x"}]}' \
         'destination that does not stay below'
     forged_refused '{"version":1,"datasets":[{"source":"/home/alice/bad/notes.txt","destination":"a/../../x"}]}' \
         'destination that does not stay below'
     forged_refused '{"version":1,"datasets":[{"source":"/project/bob/secret.tar","destination":"x"}]}' \
         '/project/bob/secret\.tar: Permission denied'
-    forged_refused '{"version":1,"datasets":[{"source":"/home/alice/bad/notes.txt","destination":".nodestage-partial/x"}]}' \
-        'destination that does not stay below'
     nothing_happened_to_the_nodes
 }
 

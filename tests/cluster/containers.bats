@@ -28,10 +28,6 @@ fuse_mounts() {
     on n1 sh -c 'awk "/user_id=20/ { print \$5 }" /proc/self/mountinfo'
 }
 
-notice() {
-    as alice cat "nodestage-$1.txt"
-}
-
 slurmd_says() {
     on n1 cat /var/log/slurm/slurmd.log | grep -F "nodestage: job $1: "
 }

@@ -109,11 +109,6 @@ show_others() {
     return 1
 }
 
-all_ended() {
-    local left
-    left=$(on ctl squeue --noheader) && [[ -z $left ]]
-}
-
 @test "20 and more SIGKILLs of the daemon at random moments: every tree whole, every result exact, nothing left" {
     reload_daemons "$BASE"$'[read]\nmax_rate = "256KiB"\n'
     seed=${NODESTAGE_SEED:-$((RANDOM * 32768 + RANDOM))}

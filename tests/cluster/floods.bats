@@ -37,11 +37,6 @@ echo "$USER $SLURM_ARRAY_TASK_ID" >"$SLURM_TMPDIR/res"
 SCRIPT
 }
 
-all_ended() {
-    local left
-    left=$(on ctl squeue --noheader) && [[ -z $left ]]
-}
-
 # Cancels each of 25 jobs at some moment of its life.
 cancel_at_random() {
     local i id

@@ -357,6 +357,26 @@ assert_idle_clean() {
     fi
 }
 
+# all_ended: no job waits, runs or has an epilog under way.
+all_ended() {
+    local left
+    left=$(on ctl squeue --noheader) && [[ -z $left ]]
+}
+
+# notice ID [DIR]: what alice is told of her results; notice_says ID TEXT [DIR].
+notice() {
+    on ctl sh -c 'cat "$1" 2>/dev/null' sh "${2:-/home/alice}/nodestage-$1.txt"
+}
+
+notice_says() {
+    [[ $(notice "$1" "${@:3}") == *"$2"* ]]
+}
+
+# client USER VERB ARG...: lib/daemon_client.py on n1.
+client() {
+    on_node n1 "$1" python3 - "${@:2}" <"$BATS_TEST_DIRNAME/lib/daemon_client.py"
+}
+
 # has_answer NODE ID: the job's staging was told how much it may write (the answer's serial is not 0).
 has_answer() {
     [[ $(on "$1" od -An -tu8 -N8 "/localscratch/.nodestage/status/$2.0.answer" | xargs) -gt 0 ]]

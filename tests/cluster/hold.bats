@@ -40,26 +40,12 @@ teardown() {
     fi
 }
 
-# client USER VERB ARG...: lib/daemon_client.py on n1.
-client() {
-    cluster exec n1 --user="$1" -- python3 - "${@:2}" <"$BATS_TEST_DIRNAME/lib/daemon_client.py"
-}
-
 is_held() {
     on "${2:-n1}" test -d "$HOLD/$1.0"
 }
 
 not_held() {
     ! is_held "$@"
-}
-
-# notice ID [DIR]: what its user is told.
-notice() {
-    on ctl sh -c 'cat "$1" 2>/dev/null' sh "${2:-/home/alice}/nodestage-$1.txt"
-}
-
-notice_says() {
-    [[ $(notice "$1" "${@:3}") == *"$2"* ]]
 }
 
 log_says() {

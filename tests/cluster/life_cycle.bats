@@ -338,11 +338,6 @@ SH
     reload_daemons ''
 }
 
-# notice USER JOBID NODE: what the user was told of results.
-notice() {
-    as "$1" cat "nodestage-$2.txt"
-}
-
 nothing_of_the_site_is_left() {
     assert_idle_clean
     [ -z "$(on ctl cat /project/site-busy)" ]
@@ -369,14 +364,14 @@ nothing_of_the_site_is_left() {
     on ctl install -d -m 0700 /project/closed
     sbatch_wait -w n1 --stage-out=res:/project/closed/res --wrap 'echo result >$SLURM_TMPDIR/res'
     nothing_of_the_site_is_left
-    has "$(notice alice "$JOBID")" "could not be delivered" "/project/closed/res: " "They are lost: this site mounts the job's directory"
+    has "$(notice "$JOBID")" "could not be delivered" "/project/closed/res: " "They are lost: this site mounts the job's directory"
     has "$(job_log n1 "$JOBID.0")" "the data cannot be kept since the site has mounted /localscratch/alice.$JOBID.0"
     [[ $(job_log n1 "$JOBID.0") != *"are kept"* ]]
     # Not in time: the worker has left the mount when Slurm's epilog goes on.
     on n1 sh -c 'mkdir -p /mnt/slow-target && bindfs --write-rate=500k /project /mnt/slow-target'
     sbatch_wait -w n1 --stage-out=res:/mnt/slow-target/late --wrap 'head -c 20M /dev/urandom >$SLURM_TMPDIR/res'
     nothing_of_the_site_is_left
-    has "$(notice alice "$JOBID")" "They are lost"
+    has "$(notice "$JOBID")" "They are lost"
     has "$(job_log n1 "$JOBID.0")" "the epilog can wait no longer"
     on n1 umount /mnt/slow-target
     on ctl rm /project/site-makes /project/site-mounts /project/site-busy
@@ -398,7 +393,7 @@ nothing_of_the_site_is_left() {
     wait_until "$END_WAIT" idle_and_clean n1
     wait_until 10 job_has_output "$id" 'the results are lost'
     has "$(job_output "$id")" "nodestage: n1: results could not be delivered: /localscratch/alice.$id.0: another program removed it"
-    has "$(notice alice "$id")" "/localscratch/alice.$id.0: another program removed it before the results were copied back" \
+    has "$(notice "$id")" "/localscratch/alice.$id.0: another program removed it before the results were copied back" \
         'It was last seen on ' 'plugstack.conf'
     has "$(job_log n1 "$id.0")" "the results are lost: /localscratch/alice.$id.0: another program removed it"
     [[ $(job_log n1 "$id.0") != *'are kept'* ]]

@@ -151,10 +151,6 @@ status_shows() {
     allow_hold=1 assert_idle_clean
 }
 
-notice_says() {
-    [[ $(on ctl sh -c 'cat "/home/alice/nodestage-$1.txt" 2>/dev/null' sh "$1") == *"$2"* ]]
-}
-
 @test "a target that hangs: the push is given up, the job goes on, its results are kept" {
     on n1 install -d -o alice /project/alice/hang
     on n1 bindfs /project/alice/hang /mnt/out

@@ -29,11 +29,6 @@ teardown() {
     fi
 }
 
-# as_on NODE USER CMD...
-as_on() {
-    cluster exec "$1" --user="$2" -- "${@:3}"
-}
-
 # told JSON EXPRESSION: what python makes of it, `s` being the object, `j` its jobs by node.
 told() {
     python3 -c 'import json, sys; s = json.loads(sys.argv[1]); j = {x["node"]: x for x in s["jobs"]}; print(eval(sys.argv[2]))' "$@"
@@ -42,7 +37,7 @@ told() {
 # reads_on NODE ID: the job's first item is read there.
 reads_on() {
     local json
-    json=$(as_on "$1" alice nodestage status --here --json "$2") &&
+    json=$(on_node "$1" alice nodestage status --here --json "$2") &&
         [[ $(told "$json" '(i := s["jobs"][0]["items"][0])["bytes_read"] > 0 and i["state"] == "working" and i["elapsed_seconds"] > 0') == True ]]
 }
 
@@ -60,12 +55,12 @@ looks() {
     slow_mount --rate=1M n1 alice /home/alice/slow
     id=$(submit alice -w n1 --stage-dataset=slow/large.tar --stage-dataset=f0:second/f0 --wrap 'sleep 60')
     wait_until 20 reads_on n1 "$id"
-    exits 0 as_on n1 alice nodestage status
+    exits 0 on_node n1 alice nodestage status
     [ "${lines[0]}" = "job $id: staging" ]
     [[ ${lines[1]} =~ ^\ +NODE\ +STATE\ +ITEM\ +ITEM\ STATE\ +BYTES\ +FILES\ +RATE\ +LEFT$ ]]
     [[ ${lines[2]} =~ ^\ +n1\ +staging\ +large.tar\ \(tar\)\ +working\ +.*\ of\ 23.*\ MiB\ \([0-9]+%\)\ +[0-9]\ +.*iB/s\ +about ]]
     [[ ${lines[3]} =~ ^\ +f0(\ \(file\))?\ +(waiting|working|done)\  ]]
-    run as_on n1 alice nodestage status --json "$id"
+    run on_node n1 alice nodestage status --json "$id"
     "$BATS_TEST_DIRNAME/lib/schema.py" status <<<"$output"
     [ "$(told "$output" 'sorted(s)')" = "['faults', 'jobs', 'version']" ]
     [ "$(told "$output" '[j["n1"][k] for k in ("job", "restart", "user", "state")]')" = "[$id, 0, 'alice', 'staging']" ]
@@ -77,14 +72,14 @@ looks() {
     [[ $(told "$output" 'j["n1"]["items"][0]["source"], j["n1"]["items"][0]["destination"]') == "('/home/alice/slow/large.tar', '/localscratch/alice.$id.0/large')" ]]
     run on n1 nodestage status
     [[ ${lines[0]} == "job $id of alice: staging" ]]
-    exits 0 as_on n1 bob nodestage status
+    exits 0 on_node n1 bob nodestage status
     [ "$output" = "nodestaged knows no job of yours on this node" ]
     for here in "" --here; do
         # shellcheck disable=SC2086
-        exits 3 as_on n1 bob nodestage status $here "$id"
+        exits 3 on_node n1 bob nodestage status $here "$id"
         has "$output" "job $id" "yours" "shows your own jobs; for root, it shows all jobs"
     done
-    exits 0 as_on n2 alice nodestage status "$id"
+    exits 0 on_node n2 alice nodestage status "$id"
     [[ ${lines[2]} =~ ^\ +n1\ +staging ]]
     as alice scancel "$id"
     undo_hold n1
@@ -278,11 +273,11 @@ LOOK
     hold_back n1
     id=$(submit alice -w n1 --stage-dataset=slow/data.tar --wrap 'sleep 120')
     wait_until 20 looks "$id" staging
-    as_on n1 alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/file" &
+    on_node n1 alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/file" &
     file=$!
-    as_on n1 alice nodestage status --watch --json "$id" >"$BATS_TEST_TMPDIR/json" &
+    on_node n1 alice nodestage status --watch --json "$id" >"$BATS_TEST_TMPDIR/json" &
     json=$!
-    as_on n1 alice env TERM=xterm script -qefc "nodestage status --watch $id" /dev/null </dev/null >"$BATS_TEST_TMPDIR/terminal" &
+    on_node n1 alice env TERM=xterm script -qefc "nodestage status --watch $id" /dev/null </dev/null >"$BATS_TEST_TMPDIR/terminal" &
     terminal=$!
     as alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/login" &
     login=$!
@@ -302,7 +297,7 @@ LOOK
     run grep -c $'\x1b' "$BATS_TEST_TMPDIR/file"
     [ "$output" = 0 ]
     count_in "$BATS_TEST_TMPDIR/terminal" $'\x1b\\[H' 2
-    run as_on n1 alice env TERM=dumb script -qefc "nodestage status --watch $id" /dev/null
+    run on_node n1 alice env TERM=dumb script -qefc "nodestage status --watch $id" /dev/null
     [[ $output == *"job $id: ready"* && $output != *$'\x1b'* ]]
     [ "$(grep -c $'\x1b\\[2J' "$BATS_TEST_TMPDIR/terminal")" = 1 ]
     as alice scancel "$id"

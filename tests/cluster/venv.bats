@@ -310,9 +310,6 @@ SCRIPT
         has "$output" "$part"
     }
     refused 'a job can have one virtual environment' --stage-venv=envs/plain --stage-venv=envs/copies
-    refused "unknown key 'strip'" --stage-venv=envs/plain,strip=1
-    refused 'cannot hold quotes' "--stage-venv=envs/plain:a'b"
-    refused 'below $SLURM_TMPDIR' --stage-venv=envs/plain:../up
     refused 'would both go to $SLURM_TMPDIR/env' --stage-venv=envs/plain --stage-dataset=plain.tar.gz:env/data
     fails as alice env "LD_LIBRARY_PATH=$(printf '/x%.0s' {1..9000})" sbatch --wrap true --stage-venv=requirements.txt
     has "$output" 'a job can hold at most 16,384' 'LD_LIBRARY_PATH alone has'

@@ -2,12 +2,12 @@
 // steps on the job's nodes, to make them loop, or fill root's memory.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "../unit/texts.hpp"
 #include "cli/report/report.hpp"
+#include "cli/slurm/node_jobs.hpp"
 #include "cli/status/status.hpp"
 #include "status_sample.hpp"
 

@@ -18,3 +18,9 @@ template <typename Array>
 std::string hex_of(const Array& bytes) {
   return hex(std::string(bytes.begin(), bytes.end()));
 }
+
+// Such digits without the blanks that part their fields.
+inline std::string digits(std::string text) {
+  std::erase(text, ' ');
+  return text;
+}

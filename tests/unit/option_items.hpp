@@ -20,6 +20,10 @@ inline std::string dataset_fault(std::string_view text) {
   return must_fail(parse_dataset_option(text, k_place)).text();
 }
 
+inline std::string venv_fault(std::string_view text) {
+  return must_fail(parse_venv_option(text, k_place)).text();
+}
+
 inline OutputItem output(std::string_view text) {
   auto item = parse_output_option(text, k_place);
   REQUIRE_MESSAGE(item, (item ? "" : item.error().text()));

@@ -19,8 +19,6 @@ namespace {
 
 constexpr std::uint32_t k_22_05 = 22 << 16 | 5 << 8;
 
-SlurmConfig config(const std::string& name, const std::string& value) { return {{name, value}}; }
-
 PlugstackLine line_of(const char* text) {
   const Scratch scratch;
   std::ofstream(scratch / "plugstack.conf") << text;
@@ -117,23 +115,23 @@ TEST_CASE("doctor: slurmd must have begun after the plugin came") {
 }
 
 TEST_CASE("doctor: slurm.conf") {
-  CHECK(judge_prolog_flags(config("PrologFlags", "Alloc")).grade == Grade::ok);
-  CHECK(judge_prolog_flags(config("PrologFlags", "Alloc,Contain")).grade == Grade::ok);
-  CHECK(judge_prolog_flags(config("PrologFlags", "(null)")).grade == Grade::problem);
-  CHECK(judge_prolog_flags(config("PrologFlags", "Serial")).grade == Grade::problem);
-  CHECK(judge_proctrack(config("ProctrackType", "proctrack/cgroup")).grade == Grade::ok);
-  CHECK(judge_proctrack(config("ProctrackType", "proctrack/linuxproc")).grade == Grade::warning);
+  CHECK(judge_prolog_flags({{"PrologFlags", "Alloc"}}).grade == Grade::ok);
+  CHECK(judge_prolog_flags({{"PrologFlags", "Alloc,Contain"}}).grade == Grade::ok);
+  CHECK(judge_prolog_flags({{"PrologFlags", "(null)"}}).grade == Grade::problem);
+  CHECK(judge_prolog_flags({{"PrologFlags", "Serial"}}).grade == Grade::problem);
+  CHECK(judge_proctrack({{"ProctrackType", "proctrack/cgroup"}}).grade == Grade::ok);
+  CHECK(judge_proctrack({{"ProctrackType", "proctrack/linuxproc"}}).grade == Grade::warning);
   PluginSettings settings;
-  CHECK(judge_batch_start(config("BatchStartTimeout", "10 sec"), settings).grade == Grade::ok);
-  CHECK(judge_batch_start(config("BatchStartTimeout", "5 sec"), settings).grade == Grade::warning);
+  CHECK(judge_batch_start({{"BatchStartTimeout", "10 sec"}}, settings).grade == Grade::ok);
+  CHECK(judge_batch_start({{"BatchStartTimeout", "5 sec"}}, settings).grade == Grade::warning);
   settings.begin_wait = std::chrono::seconds(60);
-  CHECK(judge_batch_start(config("BatchStartTimeout", "10 sec"), settings).grade == Grade::warning);
+  CHECK(judge_batch_start({{"BatchStartTimeout", "10 sec"}}, settings).grade == Grade::warning);
 }
 
 TEST_CASE("doctor: nodes that Slurm switches off") {
   CHECK(judge_power({}).empty());
-  CHECK(judge_power(config("SuspendProgram", "(null)")).empty());
-  const SlurmConfig suspends = config("SuspendProgram", "/usr/bin/slurm_suspend");
+  CHECK(judge_power({{"SuspendProgram", "(null)"}}).empty());
+  const SlurmConfig suspends = {{"SuspendProgram", "/usr/bin/slurm_suspend"}};
   const Finding lost = judge_power(suspends).front();
   CHECK(lost.grade == Grade::warning);
   CHECK(has(lost.what, "loses the results that it holds"));
@@ -143,7 +141,7 @@ TEST_CASE("doctor: nodes that Slurm switches off") {
 TEST_CASE("doctor: PrologEpilogTimeout against the epilog's wait") {
   const PluginSettings settings;  // epilog_wait 900
   const auto judged = [&](const char* value, std::uint64_t wait) {
-    const auto findings = judge_time_limits(config("PrologEpilogTimeout", value), settings, wait);
+    const auto findings = judge_time_limits({{"PrologEpilogTimeout", value}}, settings, wait);
     REQUIRE(findings.size() == 1);
     return findings.front();
   };

@@ -13,16 +13,8 @@
 
 using namespace nodestage;
 
-namespace {
-
-SlurmConfig site_config(const std::string& name, const std::string& value) {
-  return {{name, value}};
-}
-
-}  // namespace
-
 TEST_CASE("doctor: private /tmp and the job directories") {
-  const SlurmConfig on = site_config("JobContainerType", "job_container/tmpfs");
+  const SlurmConfig on = {{"JobContainerType", "job_container/tmpfs"}};
   const char* conf = "AutoBasePath=true BasePath=/var/lib/jc # x\nDirs=/tmp,/scratch\n";
   CHECK(judge_private_tmp({}, "", "/tmp").grade == Grade::ok);
   CHECK(judge_private_tmp(on, conf, "/localscratch").grade == Grade::ok);
@@ -31,15 +23,14 @@ TEST_CASE("doctor: private /tmp and the job directories") {
   CHECK(judge_private_tmp(on, conf, "/var/lib/jc/x").grade == Grade::problem);
   CHECK(judge_private_tmp(on, "basepath=/x/\n", "/tmp").grade == Grade::problem);
   CHECK(judge_private_tmp(on, conf, "").grade == Grade::warning);
-  CHECK(judge_private_tmp(site_config("NamespaceType", "namespace/tmpfs"), "BasePath=/x\n", "/x")
-            .grade == Grade::problem);
+  CHECK(judge_private_tmp({{"NamespaceType", "namespace/tmpfs"}}, "BasePath=/x\n", "/x").grade ==
+        Grade::problem);
 }
 
 TEST_CASE("doctor: private /tmp of namespace/linux, whose file is YAML") {
-  const SlurmConfig on = site_config("NamespaceType", "namespace/linux");
+  const SlurmConfig on = {{"NamespaceType", "namespace/linux"}};
   CHECK(private_tmp_file(on) == "namespace.yaml");
-  CHECK(private_tmp_file(site_config("JobContainerType", "job_container/tmpfs")) ==
-        "job_container.conf");
+  CHECK(private_tmp_file({{"JobContainerType", "job_container/tmpfs"}}) == "job_container.conf");
   const char* conf =
       "---\ndefaults:\n  auto_base_path: true\n  base_path: \"/var/lib/ns\"  # base_path: /c\n"
       "node_confs:\n  - nodes:\n    - n1\n    options:\n      dirs: \"/tmp, /scratch\"\n"
@@ -88,7 +79,7 @@ TEST_CASE("doctor: scripts of the site that name job directories") {
     return scratch / name;
   };
   const auto judged = [](const std::string& name, const std::string& value) {
-    return judge_scripts(site_config(name, value), "/localscratch");
+    return judge_scripts({{name, value}}, "/localscratch");
   };
   const std::string sets =
       script("sets", "#!/bin/sh\necho \"export SLURM_TMPDIR=/localscratch/$SLURM_JOB_ID\"\n");
@@ -103,7 +94,7 @@ TEST_CASE("doctor: scripts of the site that name job directories") {
   CHECK(judged("EpilogSlurmctld", removes).empty());
   for (const char* name : {"TaskProlog", "Prolog", "Epilog"}) CHECK(judged(name, harmless).empty());
   for (const std::string none : {"(null)", "/nowhere"}) CHECK(judged("Epilog", none).empty());
-  CHECK(judge_scripts(site_config("Epilog", removes), "").empty());
+  CHECK(judge_scripts({{"Epilog", removes}}, "").empty());
 }
 
 TEST_CASE("doctor: the state of the node, with what to do") {

@@ -1,11 +1,8 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <unistd.h>
 #include <zstd.h>
 
-#include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "cli/pack/frame_writer.hpp"

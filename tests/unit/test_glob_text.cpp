@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <vector>
 
 #include "common/text/glob_text.hpp"
 #include "common/text/path_names.hpp"

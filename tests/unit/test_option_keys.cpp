@@ -1,37 +1,20 @@
 // The keys of the options: the messages about them, and the documents that list them.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <sstream>
 
-#include "common/request/option_text.hpp"
 #include "key_values.hpp"
+#include "option_items.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
 
-const SubmitContext k_key_place{"/work", "/home/alice"};
-
-// The first line of the fault.
-template <typename Item>
-std::string line_of(const Result<Item>& item) {
-  REQUIRE_FALSE(item);
-  const std::string what = item.error().text();
-  return what.substr(0, what.find('\n'));
-}
-std::string said_of_dataset(std::string_view text) {
-  return line_of(parse_dataset_option(text, k_key_place));
-}
-std::string said_of_output(std::string_view text) {
-  return line_of(parse_output_option(text, k_key_place));
-}
-std::string venv(std::string_view text) { return line_of(parse_venv_option(text, k_key_place)); }
+std::string first_line(const std::string& fault) { return fault.substr(0, fault.find('\n')); }
 
 // The part of a text after `begin`, up to `end`.
 std::string part_of(const std::string& text, const std::string& begin, const std::string& end) {
@@ -114,47 +97,51 @@ void check_rows() {
 }  // namespace
 
 TEST_CASE("golden messages: the keys that an option knows") {
-  const auto what = [](const auto& item) { return item.error().text(); };
   CHECK(
-      what(parse_dataset_option("/a,stirp=1", k_key_place)) ==
+      dataset_fault("/a,stirp=1") ==
       "--stage-dataset: unknown key 'stirp' (did you mean 'strip'?)\n"
       "  --stage-dataset=/a,stirp=1\n"
       "                     ^~~~~~~\n"
       "keys: extract=, strip=, newest=, include=, exclude=, name=, optional, async, shared, eof=, "
       "links=, limit_files=, in=, nested, merge, join, writable, mount; more: man 7 nodestage");
-  CHECK(what(parse_output_option("r:/t,zzzzzz", k_key_place)) ==
+  CHECK(output_fault("r:/t,zzzzzz") ==
         "--stage-out: unknown key 'zzzzzz'; write \\, for a comma inside a path\n"
         "  --stage-out=r:/t,zzzzzz\n"
         "                   ^~~~~~\n"
         "keys: when=, every=, pack, optional, prune; more: man 7 nodestage");
-  CHECK(what(parse_venv_option("/a,zzzzzz", k_key_place))
+  CHECK(venv_fault("/a,zzzzzz")
             .ends_with("\nkeys: python=, module=, wheels=, optional, shared; more: man 7 "
                        "nodestage"));
 }
 
 TEST_CASE("golden messages: the values of keys") {
-  CHECK(said_of_dataset("/a,extract=on") ==
+  CHECK(first_line(dataset_fault("/a,extract=on")) ==
         "--stage-dataset: extract=on (did you mean 'no'?): only auto, yes or no");
-  CHECK(said_of_dataset("/a,strip=1001") ==
+  CHECK(first_line(dataset_fault("/a,strip=1001")) ==
         "--stage-dataset: strip=1001: a number from 0 to 1000 is needed");
-  CHECK(said_of_dataset("/a,newest=0") ==
+  CHECK(first_line(dataset_fault("/a,newest=0")) ==
         "--stage-dataset: newest=0: a number from 1 to 100,000 is needed");
-  CHECK(said_of_dataset("/a,include={1..65}") ==
+  CHECK(first_line(dataset_fault("/a,include={1..65}")) ==
         "--stage-dataset: include= has more than 64 globs (braces stand for several); write '*' "
         "for what varies");
-  CHECK(said_of_dataset("/a,eof=optonal") == "--stage-dataset: eof=optonal: only optional");
-  CHECK(said_of_dataset("/a,links=x") == "--stage-dataset: links=x: only keep or follow");
-  CHECK(said_of_dataset("/a,name=") == "--stage-dataset: the key 'name' needs a value: name=...");
-  CHECK(said_of_dataset("/a,name") == "--stage-dataset: the key 'name' needs a value: name=...");
-  CHECK(said_of_dataset("/a,async=1") == "--stage-dataset: the key 'async' takes no value");
-  CHECK(said_of_output("r:/t,when=sucess") ==
+  CHECK(first_line(dataset_fault("/a,eof=optonal")) ==
+        "--stage-dataset: eof=optonal: only optional");
+  CHECK(first_line(dataset_fault("/a,links=x")) == "--stage-dataset: links=x: only keep or follow");
+  CHECK(first_line(dataset_fault("/a,name=")) ==
+        "--stage-dataset: the key 'name' needs a value: name=...");
+  CHECK(first_line(dataset_fault("/a,name")) ==
+        "--stage-dataset: the key 'name' needs a value: name=...");
+  CHECK(first_line(dataset_fault("/a,async=1")) ==
+        "--stage-dataset: the key 'async' takes no value");
+  CHECK(first_line(output_fault("r:/t,when=sucess")) ==
         "--stage-out: when=sucess (did you mean 'success'?): only always, success or failure");
-  CHECK(said_of_output("r:/t,every=0") ==
+  CHECK(first_line(output_fault("r:/t,every=0")) ==
         "--stage-out: every=0: a time from 1 second to 30 days is needed, such as 900, 90s, 15m, "
         "1h or 2d");
-  CHECK(venv("/a,module=x++y") ==
+  CHECK(first_line(venv_fault("/a,module=x++y")) ==
         "--stage-venv: module=: the name of a module is missing; several are joined by '+'");
-  CHECK(venv("/a,wheels") == "--stage-venv: the key 'wheels' needs a value: wheels=...");
+  CHECK(first_line(venv_fault("/a,wheels")) ==
+        "--stage-venv: the key 'wheels' needs a value: wheels=...");
 }
 
 TEST_CASE("the manual page has the keys of each option, and no others") {

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "cli/process/command_process.hpp"
 #include "cli/process/programs.hpp"
@@ -102,6 +100,15 @@ void wait_for(const std::string& path) {
   for (int i = 0; i < 1000 && !std::filesystem::exists(path); ++i) ::usleep(5000);
 }
 
+bool is_gone(pid_t pid) {
+  for (int i = 0; i < 1000; ++i) {
+    const std::string state = file_text("/proc/" + std::to_string(pid) + "/stat");
+    if (state.empty() || state.find(") Z ") != std::string::npos) return true;
+    ::usleep(5000);
+  }
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("the exit code is the command's, or 128 and the signal that ended it") {
@@ -140,14 +147,7 @@ TEST_CASE("what it leaves in its group ends with it") {
   Scratch scratch;
   Run run("sleep 1000 & echo $! >" + (scratch / "pid"));
   CHECK(run.end() == 0);
-  const pid_t left = std::stoi(file_text(scratch / "pid"));
-  bool is_gone = false;
-  for (int i = 0; i < 1000 && !is_gone; ++i) {
-    const std::string state = file_text("/proc/" + std::to_string(left) + "/stat");
-    is_gone = state.empty() || state.find(") Z ") != std::string::npos;
-    if (!is_gone) ::usleep(5000);
-  }
-  CHECK(is_gone);
+  CHECK(is_gone(std::stoi(file_text(scratch / "pid"))));
 }
 
 TEST_CASE("it gets the signals' usual effects back") {
@@ -170,19 +170,6 @@ TEST_CASE("one that is dropped is ended") {
   { Run run("sleep 1000"); }
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(100));
 }
-
-namespace {
-
-bool is_gone(pid_t pid) {
-  for (int i = 0; i < 1000; ++i) {
-    const std::string state = file_text("/proc/" + std::to_string(pid) + "/stat");
-    if (state.empty() || state.find(") Z ") != std::string::npos) return true;
-    ::usleep(5000);
-  }
-  return false;
-}
-
-}  // namespace
 
 TEST_CASE("if this process is killed, the command and its group are killed") {
   Scratch scratch;

@@ -5,31 +5,17 @@
 #include <fstream>
 
 #include "common/request/destinations.hpp"
-#include "common/request/option_text.hpp"
 #include "common/request/request_warnings.hpp"
 #include "common/text/squashfs_image.hpp"
 #include "common/wire/worker_order.hpp"
 #include "image_bytes.hpp"
+#include "option_items.hpp"
 #include "scratch.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;
 
 namespace {
-
-const SubmitContext k_image_place{"/work", "/home/alice"};
-
-DatasetItem image_option(const std::string& text) {
-  return must(parse_dataset_option(text, k_image_place));
-}
-
-// The first line of the fault.
-std::string refusal(const std::string& text) {
-  const auto item = parse_dataset_option(text, k_image_place);
-  REQUIRE_MESSAGE(!item, text);
-  const std::string what = item.error().text();
-  return what.substr(0, what.find('\n'));
-}
 
 std::string at(std::size_t offset, const std::string& magic) {
   return std::string(offset, '\0') + magic;
@@ -86,11 +72,11 @@ TEST_CASE("what cannot be mounted is refused with what it is and what to do") {
 }
 
 TEST_CASE("an image's destination is its name without the suffix") {
-  CHECK(destination_of(image_option("/p/imagenet.sqsh,mount")) == "imagenet");
-  CHECK(destination_of(image_option("/p/a.b.squashfs,mount")) == "a.b");
-  CHECK(destination_of(image_option("/p/imagenet.sqsh")) == "imagenet.sqsh");
-  CHECK(destination_of(image_option("/p/data.tar,mount")) == "data.tar");
-  CHECK(destination_of(image_option("/p/imagenet.sqsh:data,mount")) == "data");
+  CHECK(destination_of(dataset("/p/imagenet.sqsh,mount")) == "imagenet");
+  CHECK(destination_of(dataset("/p/a.b.squashfs,mount")) == "a.b");
+  CHECK(destination_of(dataset("/p/imagenet.sqsh")) == "imagenet.sqsh");
+  CHECK(destination_of(dataset("/p/data.tar,mount")) == "data.tar");
+  CHECK(destination_of(dataset("/p/imagenet.sqsh:data,mount")) == "data");
 }
 
 TEST_CASE("what selects or changes files is refused together with mount") {
@@ -100,15 +86,16 @@ TEST_CASE("what selects or changes files is refused together with mount") {
     CAPTURE(key);
     const std::string text = std::string("/p/i.sqsh:d,mount,") + key;
     const std::string name = key_name(std::string(key).substr(std::string(key).find(',') + 1));
-    const std::string said = refusal(text);
+    const std::string said = dataset_fault(text);
     CHECK(said.starts_with("--stage-dataset: " + name));
     CHECK(has(said, " and mount exclude each other"));
   }
   for (const char* key :
        {"shared", "in=memory", "in=disk", "optional", "async", "name=X", "extract=no"})
-    CHECK(parse_dataset_option(std::string("/p/i.sqsh,mount,") + key, k_image_place));
-  CHECK(refusal("/p/*.sqsh:d,mount").starts_with("--stage-dataset: mount is for one image"));
-  CHECK(refusal("/p/{a,b}.sqsh:d,mount").starts_with("--stage-dataset: mount is for one image"));
+    CHECK(dataset(std::string("/p/i.sqsh,mount,") + key).mount);
+  CHECK(dataset_fault("/p/*.sqsh:d,mount").starts_with("--stage-dataset: mount is for one image"));
+  CHECK(dataset_fault("/p/{a,b}.sqsh:d,mount")
+            .starts_with("--stage-dataset: mount is for one image"));
 }
 
 TEST_CASE("the daemon counts the images of a request in its text") {
@@ -116,7 +103,7 @@ TEST_CASE("the daemon counts the images of a request in its text") {
   CHECK(images_in(encode_request(request)) == 0);
   for (const char* text :
        {"/p/a.sqsh,mount", R"(/p/"mount"\:true,name=N)", "/p/b.sqsh,mount,shared"})
-    request.datasets.push_back(image_option(text));
+    request.datasets.push_back(dataset(text));
   const std::string json = encode_request(request);
   CHECK(images_in(json) == 2);
   CHECK(must(decode_request(json)) == request);
@@ -126,17 +113,17 @@ TEST_CASE("the daemon counts the images of a request in its text") {
 TEST_CASE("a job can mount so many images") {
   StageRequest request;
   for (std::size_t i = 0; i < k_max_images; ++i)
-    request.datasets.push_back(image_option("/p/" + std::to_string(i) + ".sqsh,mount"));
+    request.datasets.push_back(dataset("/p/" + std::to_string(i) + ".sqsh,mount"));
   CHECK(check_together(request));
   CHECK(decode_request(encode_request(request)));
-  request.datasets.push_back(image_option("/p/x.sqsh,mount"));
+  request.datasets.push_back(dataset("/p/x.sqsh,mount"));
   CHECK(has(check_together(request).error().what, "9 times, and a job can mount 8 images"));
   CHECK_FALSE(decode_request(encode_request(request)));
 }
 
 TEST_CASE("no result can be where an image is mounted") {
   StageRequest request;
-  request.datasets.push_back(image_option("/p/i.sqsh:x/data,mount"));
+  request.datasets.push_back(dataset("/p/i.sqsh:x/data,mount"));
   const auto refused = [&request](const char* source) {
     request.outputs = {{source, "/t"}};
     const Status checked = check_together(request);

@@ -1,13 +1,14 @@
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
 
 #include "common/os/file.hpp"
 #include "common/wire/status_file.hpp"
-#include "hex.hpp"
 #include "texts.hpp"
 
 using namespace nodestage;
@@ -23,6 +24,18 @@ std::string bytes_at(const Fd& fd, off_t offset, std::size_t count) {
 }
 
 std::string zeros(std::size_t count) { return std::string(count, '\0'); }
+
+// The bytes of numbers, the least byte first.
+template <typename Number>
+std::string bytes_of(std::initializer_list<Number> numbers) {
+  std::string bytes;
+  for (const Number number : numbers)
+    for (std::size_t i = 0; i < sizeof number; ++i)
+      bytes += static_cast<char>(number >> (8 * i) & 0xff);
+  return bytes;
+}
+using Numbers32 = std::initializer_list<std::uint32_t>;
+using Numbers64 = std::initializer_list<std::uint64_t>;
 
 void write_bytes(const Fd& fd, const std::string& bytes, off_t offset) {
   REQUIRE(::pwrite(fd.get(), bytes.data(), bytes.size(), offset) ==
@@ -59,45 +72,22 @@ TEST_CASE("the layout of a status file does not change") {
   REQUIRE(write_status_item(fd.get(), 0, item));
   REQUIRE(write_status_header(fd.get(), header));
 
-  CHECK(hex(bytes_at(fd, 0, 16)) ==
-        "6e736731"
-        "05000000"
-        "01000000"
-        "0e000000");
+  CHECK(bytes_at(fd, 0, 16) == "nsg1" + bytes_of(Numbers32{5, 1, 14}));
   CHECK(bytes_at(fd, 16, 3236) == "why" + zeros(3233));
-  CHECK(hex(bytes_at(fd, 3252, 4)) == "02000000");
-  CHECK(hex(bytes_at(fd, 3256, 4)) == "aa1a0000");
+  CHECK(bytes_at(fd, 3252, 8) == bytes_of(Numbers32{2, 6826}));
   CHECK(bytes_at(fd, 3260, 512) == "start: e3.pt" + zeros(500));
-  CHECK(hex(bytes_at(fd, 3772, 256)) == "0000000084030000" + std::string(496, '0'));
-  CHECK(hex(bytes_at(fd, 4028, 4)) == "01000000");
+  CHECK(bytes_at(fd, 3772, 260) ==
+        bytes_of(Numbers32{0, 900}) + zeros(248) + bytes_of(Numbers32{1}));
   CHECK(bytes_at(fd, 4096, 14) == std::string("NODESTAGE_A=1\0", 14));
   constexpr off_t k_item = 4096 + 65536;
-  CHECK(hex(bytes_at(fd, k_item, 48)) ==
-        "03000000"
-        "05000000"
-        "0100000000000000"
-        "0200000000000000"
-        "0300000000000000"
-        "0400000000000000"
-        "0500000000000000");
+  CHECK(bytes_at(fd, k_item, 48) == bytes_of(Numbers32{3, 5}) + bytes_of(Numbers64{1, 2, 3, 4, 5}));
   CHECK(bytes_at(fd, k_item + 48, 48) == "tar" + zeros(45));
   CHECK(bytes_at(fd, k_item + 96, 1024) == "/s" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 1120, 1024) == "/d" + zeros(1022));
   CHECK(bytes_at(fd, k_item + 2144, 256) == "N" + zeros(255));
   CHECK(bytes_at(fd, k_item + 2400, 1608) == "no" + zeros(1606));
-  CHECK(hex(bytes_at(fd, k_item + 4008, 32)) ==
-        "1000000000000000"
-        "0d00000000000000"
-        "0e00000000000000"
-        "0f00000000000000");
-  CHECK(hex(bytes_at(fd, k_item + 4040, 56)) ==
-        "0c00000000000000"
-        "0b00000000000000"
-        "0900000000000000"
-        "0a00000000000000"
-        "0600000000000000"
-        "0700000000000000"
-        "0800000000000000");
+  CHECK(bytes_at(fd, k_item + 4008, 88) ==
+        bytes_of(Numbers64{16, 13, 14, 15, 12, 11, 9, 10, 6, 7, 8}));
 }
 
 // Before the field for the item that has failed, `cause` went on to the claim.
@@ -247,7 +237,7 @@ TEST_CASE("inodes are granted and refused as bytes are") {
 }
 
 TEST_CASE("claims and answers are what was written, beside the rest of the status file") {
-  const Fd fd(::memfd_create("status", MFD_CLOEXEC));
+  const Fd fd = scratch_file();
   CHECK(read_space_claim(fd.get())->serial == 0);
   CHECK(read_space_answer(fd.get())->serial == 0);
   const SpaceClaim claim{7, {1, 2}, {3, 4}, {9, 9}, 0};
@@ -262,7 +252,7 @@ TEST_CASE("claims and answers are what was written, beside the rest of the statu
   CHECK(read->written == Amount{5, 6});
   CHECK(read_worker_status(fd.get())->phase == WorkerPhase::working);
 
-  const Fd other(::memfd_create("answer", MFD_CLOEXEC));
+  const Fd other = scratch_file();
   REQUIRE(write_space_answer(other.get(), decide(claim, {}, disk_of(100, 10, 20))));
   CHECK(read_space_answer(other.get())->serial == 7);
   CHECK(read_space_answer(other.get())->free.bytes == 100);
@@ -271,38 +261,13 @@ TEST_CASE("claims and answers are what was written, beside the rest of the statu
 // A daemon reads the claims of workers that its predecessor, of an earlier release, has started,
 // and they read its answers.
 TEST_CASE("golden bytes of a claim and of an answer") {
-  const auto bytes_of = [](const Fd& fd, std::size_t count, off_t offset) {
-    std::string bytes(count, '\0');
-    REQUIRE(::pread(fd.get(), bytes.data(), count, offset) == static_cast<ssize_t>(count));
-    return hex(bytes);
-  };
-  const Fd status(::memfd_create("status", MFD_CLOEXEC));
+  const Fd status = scratch_file();
   REQUIRE(write_space_written(status.get(), {6, 7}));
   REQUIRE(write_space_claim(status.get(), {1, {2, 3}, {4, 5}, {8, 9}, 0}));
-  CHECK(bytes_of(status, 64, 4032) ==
-        "0100000000000000"
-        "0200000000000000"
-        "0300000000000000"
-        "0400000000000000"
-        "0500000000000000"
-        "0600000000000000"
-        "0700000000000000"
-        "0000000000000000");
+  CHECK(bytes_at(status, 4032, 64) == bytes_of(Numbers64{1, 2, 3, 4, 5, 6, 7, 0}));
 
-  const Fd answer(::memfd_create("answer", MFD_CLOEXEC));
+  const Fd answer = scratch_file();
   REQUIRE(write_space_answer(answer.get(), {1, 1, 2, {3, 4}, {5, 6}, {7, 8}, {9, 10}, 11, 0}));
-  CHECK(bytes_of(answer, 96, 0) ==
-        "0100000000000000"
-        "01000000"
-        "02000000"
-        "0300000000000000"
-        "0400000000000000"
-        "0500000000000000"
-        "0600000000000000"
-        "0700000000000000"
-        "0800000000000000"
-        "0900000000000000"
-        "0a00000000000000"
-        "0b00000000000000"
-        "0000000000000000");
+  CHECK(bytes_at(answer, 0, 96) == bytes_of(Numbers64{1}) + bytes_of(Numbers32{1, 2}) +
+                                       bytes_of(Numbers64{3, 4, 5, 6, 7, 8, 9, 10, 11, 0}));
 }
