@@ -93,8 +93,10 @@ TEST_CASE("sources that are not there, or neither file nor directory") {
   for (const auto& [source, fault] : {std::pair{"fifo", "a FIFO"},
                                       {"/dev/zero", "a device"},
                                       {"nothing", "No such file"},
-                                      {"dangling", "No such file"}})
+                                      {"dangling", "No such file"}}) {
+    CAPTURE(source);
     CHECK(has(run.build(source), fault));
+  }
   CHECK(run.build("good") == "");
 }
 

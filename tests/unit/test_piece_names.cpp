@@ -26,6 +26,7 @@ TEST_CASE("a checkpoint is copied, whatever its name is") {
       "printf '\\200\\004\\225' > n.tar; tar cf t.pth.tar a; rm a/version; "
       "zip -q0r x.zip a");
   for (const std::string name : {"z.pth.tar", "p.pth.tar", "n.tar", "model.zip"}) {
+    CAPTURE(name);
     check_copied(run, name);
     CHECK(run.note.starts_with("copied as it is: its content is a checkpoint ("));
   }
@@ -47,6 +48,7 @@ TEST_CASE("what is no archive is copied as it is") {
       "gzip z.zip");
   for (const std::string name :
        {"x.csv", "x.csv.gz", "empty", "zeros", "odd.gz", "w.npz", "W.DOCX", "z.zip.gz"}) {
+    CAPTURE(name);
     check_copied(run, name);
     struct stat from {};
     REQUIRE(::stat((run.scratch / name).c_str(), &from) == 0);
@@ -62,6 +64,7 @@ TEST_CASE("an archive inside a file that is not named as one is copied, with a n
       "cp m.zip m.mar; tar czf m.gz x.csv; tar cf m.pkl x.csv; tar cf m.npz x.csv; "
       "bsdtar --format=iso9660 -cf m.iso x.csv");
   for (const std::string name : {"m.bin", "model", "m.mar", "m.gz", "m.pkl", "m.npz", "m.iso"}) {
+    CAPTURE(name);
     run.item.extract = Extract::automatic;
     check_copied(run, name);
     CHECK(run.note.starts_with("copied as it is: its content is an archive ("));

@@ -220,7 +220,7 @@ TEST_CASE("merge: several options, of every kind, are one tree") {
   CHECK(has(run.what(), " × sources"));
 }
 
-TEST_CASE("merge: what newest= chooses of a glob or in a directory, and a single source") {
+TEST_CASE("merge: what newest= chooses is one tree, and so is a single source") {
   struct Case {
     const char* source;
     unsigned newest;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "common/text/human.hpp"
 #include "daemon/worker/basis/fault.hpp"

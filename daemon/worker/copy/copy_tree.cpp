@@ -89,7 +89,9 @@ Status TreeRun::run() {
     return crew_.run(std::move(first));
   }
   TRY_ASSIGN(SharedFd fd, directories_.from(root));
-  return crew_.run({names_task(root, std::move(fd))});
+  TaskCrew::Tasks first;
+  first.push_back(names_task(root, std::move(fd)));
+  return crew_.run(std::move(first));
 }
 
 std::string TreeRun::prefix(const CopiedDirectory& directory) {

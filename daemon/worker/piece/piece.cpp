@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <atomic>
+#include <utility>
 
 #include "common/os/file.hpp"
 #include "common/text/path_names.hpp"
@@ -21,11 +22,11 @@ constexpr ReadAheadLimits k_part_reads{std::size_t{1} << 20, 16, 4};
 // The file that a source becomes, with the attributes of the source.
 class NewFile {
  public:
-  template <typename Form>
-  NewFile(Form& form, const PieceContext& place)
+  // `name`: what the file is called in texts.
+  NewFile(PieceForm& form, std::string name, const PieceContext& place)
       : form_(form),
         place_(place),
-        name_(form.default_name()),
+        name_(std::move(name)),
         info_(form.source->info()),
         from_{form.source->fd(), info_, form.path} {
     info_.st_mode = mode_with(place.writes, info_.st_mode);
@@ -100,7 +101,7 @@ Result<PieceLook> FilePiece::look(std::chrono::milliseconds limit) {
 
 Status FilePiece::build(const PieceContext& place) {
   meter->bytes_read -= source->position();  // the bytes read to recognize it are read again
-  NewFile file(*this, place);
+  NewFile file(*this, default_name(), place);
   TRY_ASSIGN(Fd to, file.make());
   begin_relay(0);
   if (source->is_joined()) {
@@ -142,7 +143,7 @@ Result<PieceLook> CompressedPiece::look(std::chrono::milliseconds limit) {
 }
 
 Status CompressedPiece::build(const PieceContext& place) {
-  NewFile file(*this, place);
+  NewFile file(*this, default_name(), place);
   TRY_ASSIGN(Fd to, file.make());
   begin_relay(source->position());
   const EntryLimits bounds(source->size(), limits.rules);

@@ -14,7 +14,7 @@ namespace nodestage {
 // A file that is copied as it is.
 struct FilePiece : PieceForm {
   [[nodiscard]] std::string kind() const { return wanted.mount ? "squashfs image" : "file"; }
-  // A file that is copied keeps its own.
+  // A file that is copied keeps its own name.
   [[nodiscard]] std::string default_name() const {
     return wanted.mount ? PieceForm::default_name() : last_part(path);
   }

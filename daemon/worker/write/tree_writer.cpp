@@ -289,10 +289,14 @@ Status TreeWriter::submit(WriterTask task) {
 }
 
 Status TreeWriter::hand_on() {
-  const auto batch = std::exchange(batch_, nullptr);
-  if (!batch) return {};
-  return submit({[batch](EntryMaker& maker) { return batch->run(maker); }, batch->bytes(),
-                 SeenNames::hash(batch->parent())});
+  if (!batch_) return {};
+  const std::size_t bytes = batch_->bytes();
+  const std::uint64_t near = SeenNames::hash(batch_->parent());
+  // The task alone has it: its memory is released before room is reported.
+  auto run = [batch = std::exchange(batch_, nullptr)](EntryMaker& maker) {
+    return batch->run(maker);
+  };
+  return submit({.run = std::move(run), .bytes = bytes, .near = near});
 }
 
 // Waits until nothing is in flight.
@@ -309,7 +313,7 @@ Status TreeWriter::settle() {
     auto run = [this, some = std::move(some)](EntryMaker& maker) {
       return make_links(some, maker, meter_, space_);
     };
-    TRY(submit({std::move(run), 0, at}));
+    TRY(submit({.run = std::move(run), .near = at}));
   }
   if (!links_.empty()) crew_.drain();
   links_.clear();
@@ -345,9 +349,10 @@ Status TreeWriter::finish_directories(const std::vector<FilledDirectory>& direct
   for (std::size_t at = 0; at < directories.size(); at += k_in_task) {
     const auto begin = directories.begin() + static_cast<std::ptrdiff_t>(at);
     const std::size_t count = std::min(k_in_task, directories.size() - at);
-    const std::vector<FilledDirectory> some(begin, begin + static_cast<std::ptrdiff_t>(count));
+    std::vector<FilledDirectory> some(begin, begin + static_cast<std::ptrdiff_t>(count));
     if (directories.size() > k_in_task) {
-      TRY(submit({[some](EntryMaker& maker) { return finish_all(some, maker); }, 0, at}));
+      auto run = [some = std::move(some)](EntryMaker& maker) { return finish_all(some, maker); };
+      TRY(submit({.run = std::move(run), .near = at}));
     } else if (auto failure = finish_all(some, maker_)) {
       return failed(std::move(failure->error), std::move(failure->entry));
     }

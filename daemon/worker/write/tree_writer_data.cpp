@@ -95,10 +95,10 @@ Status TreeWriter::write_part(std::uint64_t offset, const Slice& data) {
   TRY(space_.take(amount));
   large_->reach(offset + data.size());
   large_->hold();
-  const auto run = [this, file = large_, offset, data, amount](EntryMaker& maker) {
+  auto run = [this, file = large_, offset, data, amount](EntryMaker& maker) {
     return file->write(offset, data.bytes(), amount, meter_, space_, maker);
   };
-  return submit({.run = run, .bytes = data.size(), .near = number_, .only_near = true});
+  return submit({.run = std::move(run), .bytes = data.size(), .near = number_, .only_near = true});
 }
 
 // A tar may have the data with a later name of a file, which may be the first one again.
