@@ -21,6 +21,7 @@ TEST_CASE("doctor: private /tmp and the job directories") {
   CHECK(judge_private_tmp(on, conf, "/scratch/jobs").grade == Grade::problem);
   CHECK(judge_private_tmp(on, conf, "/scratchy").grade == Grade::ok);
   CHECK(judge_private_tmp(on, conf, "/var/lib/jc/x").grade == Grade::problem);
+  CHECK(judge_private_tmp(on, "Dirs=/tmp,,/scratch\n", "/localscratch").grade == Grade::ok);
   CHECK(judge_private_tmp(on, "basepath=/x/\n", "/tmp").grade == Grade::problem);
   CHECK(judge_private_tmp(on, conf, "").grade == Grade::warning);
   CHECK(judge_private_tmp({{"NamespaceType", "namespace/tmpfs"}}, "BasePath=/x\n", "/x").grade ==
