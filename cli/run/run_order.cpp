@@ -94,10 +94,12 @@ Error why_not_run(const std::string& file, int code) {
     return {code,
             name + ": it is a program for another system: this one lacks the loader that it needs",
             "Build it here, or use the one that this system has."};
-  const auto fd = open_at(AT_FDCWD, file, O_PATH);
-  if (code == EACCES && fd && is_noexec(fd->get()))
-    return {code, name + ": its file system lets no program run (noexec)",
-            "Name its interpreter before it, or copy it to another file system."};
+  if (code == EACCES) {
+    const auto fd = open_at(AT_FDCWD, file, O_PATH);
+    if (fd && is_noexec(fd->get()))
+      return {code, name + ": its file system lets no program run (noexec)",
+              "Name its interpreter before it, or copy it to another file system."};
+  }
   return {code, name + ": " + std::strerror(code),
           "Is it a program, and may you execute it? (chmod +x)"};
 }

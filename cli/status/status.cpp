@@ -90,8 +90,6 @@ constexpr std::chrono::seconds k_pause_by_slurm{10};
 constexpr const char* k_whose =
     "`nodestage status` shows your own jobs; for root, it shows all jobs.";
 
-// The code of the faults below is the exit code.
-
 Result<StatusReport> ask_daemon_here(const std::string& socket, std::uint32_t job) {
   StatusReport report;
   std::string refusal;
@@ -112,6 +110,8 @@ Result<StatusReport> ask_daemon_here(const std::string& socket, std::uint32_t jo
   return report;
 }
 
+// The code of the faults below is the exit code.
+
 Result<StatusReport> ask_the_nodes(const StatusArguments& arguments, const SlurmJob& job) {
   auto report = ask_nodes(job, arguments.socket);
   if (!report)
@@ -126,6 +126,7 @@ Result<StatusReport> ask_the_nodes(const StatusArguments& arguments, const Slurm
   return report;
 }
 
+// `error` has an errno value as its code.
 Error not_found(const Error& error) {
   switch (error.code) {
     case ENOENT:

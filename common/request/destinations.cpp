@@ -25,16 +25,17 @@ bool is_open_glob(const DatasetItem& item) {
 }
 
 // If one of the destinations is the other or below it, both go to the outer one.
+// `sources`: their names, as texts show them.
 Status check_apart(const std::string& sources, const std::string& one, const std::string& other,
                    const char* advice) {
   if (!is_below(one, other) && !is_below(other, one)) return {};
-  return Error{EEXIST, sources + "' would both go to $SLURM_TMPDIR/" +
+  return Error{EEXIST, sources + " would both go to $SLURM_TMPDIR/" +
                            (one.size() < other.size() ? one : other) + advice};
 }
 
 Status check_beside_venv(const DatasetItem& item, const VenvItem& venv) {
   if (is_open_glob(item)) return {};
-  return check_apart("'" + item.source + "' and the environment '" + venv.source,
+  return check_apart("'" + item.source + "' and the environment '" + venv.source + "'",
                      destination_of(item), venv.destination,
                      "; give one of them another destination: --stage-venv=SOURCE:DEST");
 }
@@ -43,7 +44,7 @@ Status check_beside(const DatasetItem& item, const DatasetItem& other) {
   if (is_open_glob(item) || is_open_glob(other)) return {};
   const std::string destination = destination_of(item);
   const std::string taken = destination_of(other);
-  return check_apart("'" + other.source + "' and '" + item.source, destination, taken,
+  return check_apart("'" + other.source + "' and '" + item.source + "'", destination, taken,
                      destination == taken ? k_merge_or_move : k_move);
 }
 

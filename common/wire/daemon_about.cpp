@@ -30,7 +30,8 @@ State state_of(std::span<const Word> kinds, std::string_view value) {
 
 template <typename State>
 std::string text_of(std::span<const Word> kinds, const State& state) {
-  return word_of(kinds, state.kind) + (state.text.empty() ? "" : ": " + state.text);
+  const std::string word = word_of(kinds, state.kind);
+  return word.empty() || state.text.empty() ? word : word + ": " + state.text;
 }
 
 void set(DaemonAbout& about, std::string_view name, std::string_view value) {

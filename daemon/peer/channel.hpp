@@ -19,7 +19,7 @@
 
 namespace nodestage {
 
-// Calls `due` once, unless the timer is set again or cancelled before.
+// Calls `due` once, unless the timer is set again, cancelled or destroyed before.
 template <typename Due>
 void set_timer(asio::steady_timer& timer, std::chrono::milliseconds time, Due due) {
   timer.expires_after(time);

@@ -145,7 +145,7 @@ completes_exactly() {
     assert_idle_clean
 }
 
-@test "an unknown key, section or value is refused with file, line, key and what is allowed" {
+@test "--check refuses an unknown key with file, line and what is allowed, and names paths that are not there" {
     check() {
         configure n1 "$1"
         exits 1 on n1 nodestaged --check

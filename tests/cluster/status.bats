@@ -273,13 +273,13 @@ LOOK
     hold_back n1
     id=$(submit alice -w n1 --stage-dataset=slow/data.tar --wrap 'sleep 120')
     wait_until 20 looks "$id" staging
-    on_node n1 alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/file" &
+    on_node n1 alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/file" 3>&- &
     file=$!
-    on_node n1 alice nodestage status --watch --json "$id" >"$BATS_TEST_TMPDIR/json" &
+    on_node n1 alice nodestage status --watch --json "$id" >"$BATS_TEST_TMPDIR/json" 3>&- &
     json=$!
-    on_node n1 alice env TERM=xterm script -qefc "nodestage status --watch $id" /dev/null </dev/null >"$BATS_TEST_TMPDIR/terminal" &
+    on_node n1 alice env TERM=xterm script -qefc "nodestage status --watch $id" /dev/null </dev/null >"$BATS_TEST_TMPDIR/terminal" 3>&- &
     terminal=$!
-    as alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/login" &
+    as alice nodestage status --watch "$id" >"$BATS_TEST_TMPDIR/login" 3>&- &
     login=$!
     wait_until 20 count_in "$BATS_TEST_TMPDIR/file" "^job $id: staging$" 2
     wait_until 20 count_in "$BATS_TEST_TMPDIR/json" '"state":"staging"' 2

@@ -222,6 +222,8 @@ TEST_CASE("a fault names file, line, key and what is allowed") {
   CHECK(has(fault_of("[staging]\nleave_free='99999999999TiB'\n"), "\"512MiB\""));
   CHECK(fault_of("[staging]\non_failure='ignore'\n") ==
         "f.toml:2: 'staging.on_failure' must be one of \"fail\" \"continue\"");
+  CHECK(fault_of("[tmpdir]\ncreate='sometimes'\n") ==
+        "f.toml:2: 'tmpdir.create' must be one of \"on-request\" \"always\" \"never\"");
   CHECK(fault_of("[extract]\nspecial='allow'\n") ==
         "f.toml:2: 'extract.special' must be one of \"skip\" \"keep\"");
   CHECK(has(fault_of("[extract]\nspecial=true\n"), "must be one of"));

@@ -231,6 +231,7 @@ WorkerStatus status() {
   status.phase = WorkerPhase::failed;
   status.items = {output("a", ItemState::done), output("b", ItemState::failed, 0, "disk full"),
                   output("c", ItemState::skipped, 0, "when=success, and the job failed")};
+  set_field(status.items[1].destination, "/t/b");
   return status;
 }
 
@@ -244,7 +245,7 @@ using Lines = std::vector<std::string>;
 
 TEST_CASE("a line for each output, and on nodes after the first none of what is not there") {
   const Lines all = {"a -> /scratch/out: 3 files, 30 B in 0.0 s",
-                     "b -> /scratch/out: not delivered: disk full",
+                     "b -> /t/b: not delivered: disk full",
                      "c: skipped: when=success, and the job failed"};
   CHECK(result_lines(delivered_job(), status()) == all);
   CHECK(result_lines(delivered_job(0, 2), status()) == all);

@@ -231,6 +231,14 @@ TEST_CASE("a job that cannot be noted as ready fails, and says so") {
   CHECK(as<Failed>(site.answers.back()).cause.find("its journal") != std::string::npos);
 }
 
+TEST_CASE("the only step went away: nobody is answered") {
+  JobSite site;
+  site.jobs->begin(site.request(k_job));
+  site.jobs->leave(site.wait(k_job));
+  stage(site, WorkerPhase::done);
+  CHECK(site.answers.size() == 1);
+}
+
 TEST_CASE("a step is answered when the data are there, and once; one that went away is not") {
   JobSite site;
   site.jobs->begin(site.request(k_job));

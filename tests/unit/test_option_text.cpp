@@ -114,7 +114,7 @@ TEST_CASE("bad syntax says what and shows the form") {
   CHECK(has(dataset_fault("/a:x/../../y"), "below $SLURM_TMPDIR"));
   CHECK(has(dataset_fault("/a:"), "below $SLURM_TMPDIR"));
   CHECK(has(dataset_fault("/a:.nodestage-partial/x"), "below $SLURM_TMPDIR"));
-  CHECK(has(dataset_fault("/"), "destination"));
+  CHECK(has(dataset_fault("/"), "no name for the destination can be made"));
   CHECK(has(dataset_fault("/a\\"), "backslash"));
   CHECK(has(dataset_fault("/a:b:c"), "\nthe form is --stage-dataset=SOURCE"));
 }
@@ -126,6 +126,9 @@ TEST_CASE("a path or a name that no call of the system takes") {
     CHECK(has(dataset_fault(path), " is too long: "));
     CHECK(has(output_fault("r:" + path), " is too long: "));
   }
+  CHECK(has(dataset_fault("/p/" + std::string(256, 'a')),
+            "a name of 256 bytes in a path is too long: a file system takes at most 255"));
+  CHECK(parse_dataset_option("/p/" + std::string(255, 'a') + ":d", k_place));
   CHECK(has(dataset_fault(deep),
             "a path of 5,002 bytes is too long: the system takes at most 4,095"));
   CHECK(has(venv_fault("r.txt,wheels=" + deep), "a path of 5,002 bytes is too long"));

@@ -237,6 +237,7 @@ TEST_CASE("plan: a large file that was read in part is one file") {
       "$((512 + (100 << 30) + 1024)) one.tar; rm big");
   const PlanItem item = plan.of("one.tar");
   CHECK(item.files.value == 1);
+  CHECK(item.files.surety == Surety::guessed);
   CHECK(item.bytes.value >= 100ULL << 30);
 }
 

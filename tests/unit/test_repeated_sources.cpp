@@ -146,6 +146,21 @@ TEST_CASE("of more users than are remembered, the one who came last is among the
   CHECK(third(repeated, file(7)) == k_shared);
 }
 
+TEST_CASE("two items of one job are not two jobs") {
+  SharingSite site;
+  for (const std::uint32_t job : {1U, 2U}) {
+    site.accept(site.request(job));
+    site.finish_with(job, {file(7), file(7)});
+  }
+  site.answers.clear();
+  Wait wait{.job = 2, .speaks = 1};
+  site.jobs->wait(wait, site.reply);
+  REQUIRE(site.answers.size() == 1);
+  const auto lines = as<Ready>(site.answers[0]).lines;
+  REQUIRE(lines.size() >= 2);
+  for (const auto& line : lines) CHECK_FALSE(has(line, "third time"));
+}
+
 TEST_CASE("the hint is in the line of the item, in the third job alone") {
   SharingSite site;
   for (const std::uint32_t job : {1U, 2U}) CHECK_FALSE(has(line_of(site, job), "third time"));

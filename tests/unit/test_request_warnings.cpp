@@ -141,7 +141,10 @@ TEST_CASE("the wheels of an environment, and an interpreter that is to be looked
   CHECK(has(submitted.warnings(Start::now), "plain is not a directory"));
   venv.wheels.clear();
   venv.python = "python9.9";
-  CHECK(submitted.warnings().find("python=python9.9: your PATH has no such program") == 0);
+  CHECK(
+      submitted.warnings() ==
+      "python=python9.9: your PATH has no such program here, and the node looks for it in the same "
+      "PATH: write python=/PATH/TO/python9.9, or add module=NAME\n");
   venv.python = "keep";
   CHECK(submitted.warnings() == "");
   venv.python = "python9.9";

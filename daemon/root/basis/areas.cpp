@@ -1,6 +1,7 @@
 #include "daemon/root/basis/areas.hpp"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>

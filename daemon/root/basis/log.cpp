@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "common/text/human.hpp"
 #include "daemon/root/basis/service_manager.hpp"

@@ -1,5 +1,7 @@
 // In a build without systemd.
 
+#include <cstdlib>
+
 #include "daemon/root/basis/log.hpp"
 #include "daemon/root/basis/service_manager.hpp"
 

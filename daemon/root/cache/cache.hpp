@@ -110,8 +110,8 @@ class Cache {
     bool is_dropped = false;  // drop() has not come to it yet
   };
   using Entries = std::map<std::string, Kept>;
-  // Whether trees are as they were published, which workers with the rights of their users find
-  // out, one at a time for each user, at the lowest priority.
+  // The trees of one user of which is to be found out whether they are as they were published. A
+  // worker with the user's rights does that, one at a time, at the lowest priority.
   struct Comparisons {
     std::set<std::string> waiting;  // names
     bool is_at_work = false;
@@ -121,11 +121,14 @@ class Cache {
   Status let_in(const Kept& kept);
   void add(CacheEntry entry);
   void unused(const std::string& name);
+  // Queues a comparison, unless one is queued already.
   void compare(const CacheEntry& entry);
   void compare_next(std::uint32_t uid);
   bool start_comparison(const CacheEntry& entry);
   void comparison_ended(const std::string& name, std::uint32_t uid, ChangeTime before,
                         int status_fd, const WorkerEnd& end);
+  // `before`: when the entry was published; `fault`: why it does not count any more, or "". Must
+  // not queue another comparison.
   void compared(const std::string& name, ChangeTime before, const std::string& fault);
   enum class Haste { none, needed };
   bool evict(Entries::iterator kept, const char* why, Haste haste = Haste::none);

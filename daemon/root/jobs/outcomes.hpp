@@ -31,8 +31,11 @@ class Outcomes {
   // Answers a note about a job that is not here with what was kept of it. Returns whether anything
   // was.
   bool answer(const PeerNote& note);
-  // Sends the refusal of a job to its first node: such a job is not in the table.
-  void report_refusal(const Begin& begin, const std::string& what, unsigned tries = 5);
+  // Sends the refusal of a job to its first node, again until it has arrived or so many tries are
+  // over: such a job is not in the table.
+  static constexpr unsigned k_refusal_tries = 5;
+  void report_refusal(const Begin& begin, const std::string& what,
+                      unsigned tries = k_refusal_tries);
 
  private:
   struct Kept {

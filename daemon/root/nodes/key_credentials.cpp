@@ -123,8 +123,11 @@ std::string encode(const Result<std::optional<ClusterKeys>>& derived) {
   out.text(derived ? "" : derived.error().text());
   const ClusterKeys keys = derived && *derived ? **derived : ClusterKeys();
   out.text(keys.source), out.u32(static_cast<std::uint32_t>(keys.keys.size()));
-  for (const ClusterKey& key : keys.keys)
-    out.text(as_text(key.id)), out.text(as_text(key.secret)), out.u64(key.expires_s);
+  for (const ClusterKey& key : keys.keys) {
+    out.text(as_text(key.id));
+    out.text(as_text(key.secret));
+    out.u64(key.expires_s);
+  }
   return out.data();
 }
 

@@ -151,8 +151,9 @@ void SpaceAllocator::open(const JobKey& key, Subject subject, Fd directory, Work
   struct stat info {};
   if (::fstat(directory.get(), &info) != 0) info.st_dev = 0;
   SpaceAnswer last{};
-  if (const auto file = areas_.open_status(key, k_answers, O_RDONLY))
+  if (const auto file = areas_.open_status(key, k_answers, O_RDONLY)) {
     if (const auto read = read_space_answer(file->get())) last = *read;
+  }
   ledger_.open(key, subject.uid, info.st_dev, loop_.now(), last);
   clients_.insert_or_assign(key, Client{std::move(subject), std::move(directory), {}, task});
   if (!timer_) timer_ = loop_.after(k_claim_poll, [this] { attend_all(); });

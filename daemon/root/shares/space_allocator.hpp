@@ -119,6 +119,7 @@ class SpaceAllocator {
   // Stops granting space. Returns whether the worker's last claim was refused.
   bool close(const JobKey& key);
 
+  // Returns what the job was promised and has not written.
   [[nodiscard]] Amount promised_to(const JobKey& key) const { return ledger_.promised_to(key); }
   // Returns what a job waits for because others were promised it, such as "1.0 GiB of local disk,
   // …"; "" for any other.

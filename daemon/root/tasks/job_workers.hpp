@@ -25,8 +25,7 @@
 
 namespace nodestage {
 
-// The orders and limits of a job's workers, from the job's record and the settings. Pure functions,
-// which JobWorkers calls.
+// Limits and refusals that follow from a job's record and the settings. Pure functions.
 
 Workers::Limits limits_of(WorkerTask task, const Config& config);
 

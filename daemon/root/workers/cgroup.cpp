@@ -23,8 +23,8 @@ constexpr std::uint64_t k_period_us = 100'000;
 
 Status write_value(const std::string& file, const std::string& value) {
   TRY_ASSIGN(const Fd fd, open_at(AT_FDCWD, file, O_WRONLY));
-  if (!write_all(fd.get(), value)) return system_error(file);
-  return {};
+  const Status written = write_all(fd.get(), value);
+  return written ? Status() : system_error(file, written.error().code);
 }
 
 std::vector<pid_t> processes_in(const std::string& directory) {

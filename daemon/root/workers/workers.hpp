@@ -97,7 +97,8 @@ class Workers {
 
 // Finds out whether workers can confine themselves on this node: in `directory`, any that exists, a
 // worker tries just that (daemon/worker/process/write_places.hpp), as the user "nobody". Logs the
-// result, or why there is none. on_found is called once, from the loop.
+// result, or why there is none. on_found is called once, from the loop. `config` must outlive
+// `workers`.
 void probe_sandbox(Workers& workers, const Config& config, const std::string& directory,
                    const std::function<void(const SandboxState&)>& on_found);
 

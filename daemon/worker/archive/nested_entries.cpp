@@ -257,7 +257,8 @@ void NestedEntries::remember(const Level& level) {
 // The name as the filter takes it; empty: there is no filter, nothing of the name is left, or it
 // has "..", with which the entry is refused later.
 std::optional<std::string> NestedEntries::stripped(const std::string& name) const {
-  const auto cleaned = rules_.filter ? clean_entry_name(name) : std::nullopt;
+  if (!rules_.filter) return std::nullopt;
+  const auto cleaned = clean_entry_name(name);
   return cleaned ? rules_.filter->strip(*cleaned) : std::nullopt;
 }
 
