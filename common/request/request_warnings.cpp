@@ -360,7 +360,7 @@ std::string about_dataset(const DatasetItem& item, Start start) {
     return "$SLURM_TMPDIR/" + item.destination + " becomes a directory, with what is in " + name +
            "; extract=no copies the archive as it is";
   if (start == Start::now || item.optional) return {};
-  const std::string part = missing_part(item.source);
+  std::string part = missing_part(item.source);
   if (part.empty()) return part;
   const std::string other = about_option_in(part);
   return other.empty() ? missing(part) : other;

@@ -31,7 +31,7 @@ using Member = std::function<T&(Config&)>;
 // The Setter for values that `read` takes: it returns what the node says, or nothing if that is not
 // allowed. `allowed` says what is.
 template <typename T, typename Read>
-Setter setter(const Member<T>& member, std::string allowed, Read read) {
+Setter setter(const Member<T>& member, const std::string& allowed, Read read) {
   return [=](Config& config, const toml::node& node) -> std::optional<std::string> {
     std::optional<T> value = read(node);
     if (!value) return allowed;

@@ -90,12 +90,12 @@ TEST_CASE("a directory that is named like an archive has the place that is told 
 
 TEST_CASE("sources that are not there, or neither file nor directory") {
   PieceRun run("mkfifo fifo; ln -s nowhere dangling; echo x > f; ln -s f good");
-  for (const auto& [source, fault] : {std::pair{"fifo", "a FIFO"},
-                                      {"/dev/zero", "a device"},
-                                      {"nothing", "No such file"},
-                                      {"dangling", "No such file"}}) {
-    CAPTURE(source);
-    CHECK(has(run.build(source), fault));
+  for (const auto& row : {std::pair{"fifo", "a FIFO"},
+                          {"/dev/zero", "a device"},
+                          {"nothing", "No such file"},
+                          {"dangling", "No such file"}}) {
+    CAPTURE(row.first);
+    CHECK(has(run.build(row.first), row.second));
   }
   CHECK(run.build("good") == "");
 }

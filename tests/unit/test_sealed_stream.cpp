@@ -153,12 +153,15 @@ TEST_CASE("a server's own proof, sent back to it, proves nothing") {
 }
 
 TEST_CASE("who speaks another protocol, or stops in the middle of a greeting, is refused") {
-  for (const auto& [said, code] :
-       {std::pair<const char*, int>{"GET / HTTP/1.1\r\n", EPROTO}, {"nsrelay1abc", ECONNRESET}}) {
-    CAPTURE(said);
+  struct Row {
+    const char* said;
+    int code;
+  };
+  for (const Row& row : {Row{"GET / HTTP/1.1\r\n", EPROTO}, {"nsrelay1abc", ECONNRESET}}) {
+    CAPTURE(row.said);
     Ends ends;
-    RawPeer(std::move(ends.one)).send(said);
-    CHECK(code_of(meet(std::move(ends.other), RelaySide::server)) == code);
+    RawPeer(std::move(ends.one)).send(row.said);
+    CHECK(code_of(meet(std::move(ends.other), RelaySide::server)) == row.code);
   }
 }
 

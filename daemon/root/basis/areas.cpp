@@ -233,7 +233,7 @@ void Areas::add_trash(const TrashEntry& entry) {
 Status Areas::trash(int from_fd, const std::string& from, TrashEntry entry) {
   entry.name = new_trash_name(entry.uid, entry.gid);
   const int to_fd = trash_fd(entry.medium);
-  const Status moved = rename_users_tree(from_fd, from, entry.uid, to_fd, entry.name);
+  Status moved = rename_users_tree(from_fd, from, entry.uid, to_fd, entry.name);
   if (moved) {
     add_trash(entry);
   } else if (moved.error().code != ENOENT) {
@@ -349,7 +349,7 @@ std::size_t Areas::trees_in_trash() const {
 Status Areas::remove_trash(const TrashEntry& entry) {
   const int dir_fd = trash_fd(entry.medium);
   const char* const name = entry.name.c_str();
-  const Status gone = on_users_tree(UserLocks::Kind::other, dir_fd, entry.name, entry.uid, {}, [&] {
+  Status gone = on_users_tree(UserLocks::Kind::other, dir_fd, entry.name, entry.uid, {}, [&] {
     const bool is_gone = ::unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 ||
                          (errno == ENOTDIR && ::unlinkat(dir_fd, name, 0) == 0);
     return is_gone ? 0 : errno;
@@ -369,7 +369,7 @@ Status Areas::wrap_trash(TrashEntry& entry) {
     return {};
   const std::string name = new_trash_name(entry.uid, entry.gid);
   TRY_ASSIGN(const Fd wrap, make_private(dir_fd, name, owner_));
-  const Status moved = rename_users_tree(dir_fd, entry.name, entry.uid, wrap.get(), "file");
+  Status moved = rename_users_tree(dir_fd, entry.name, entry.uid, wrap.get(), "file");
   if (!moved) {
     ::unlinkat(dir_fd, name.c_str(), AT_REMOVEDIR);
     return moved;

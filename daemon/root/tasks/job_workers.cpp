@@ -151,7 +151,8 @@ JobWorkers::Bounds JobWorkers::bounds(const JobRecord& record, WorkerTask task) 
   return {resources, limits_of(task, config_)};
 }
 
-Status JobWorkers::start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end) {
+Status JobWorkers::start(JobRecord& record, WorkerStart start, const Bounds& bounds,
+                         const OnEnd& on_end) {
   const Which which{record.key(), task_of(start.order)};
   TRY_ASSIGN(const Fd status, files_.new_status(which.first, which.second));
   start.status_fd = status.get();

@@ -74,7 +74,7 @@ class JobWorkers {
   }
   // Starts a worker with a new status file. The order's directory must be open. For `stage`,
   // `stage_out`, `push` and `relay`, the record notes the process for the next daemon.
-  Status start(JobRecord& record, WorkerStart start, const Bounds& bounds, OnEnd on_end);
+  Status start(JobRecord& record, WorkerStart start, const Bounds& bounds, const OnEnd& on_end);
   // Takes over the worker of an earlier daemon that the record notes. Returns whether it lives.
   bool adopt(JobRecord& record, WorkerTask task, OnEnd on_end);
   // Sends SIGKILL; on_end follows. Does nothing where there is no worker.

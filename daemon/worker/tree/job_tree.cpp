@@ -51,7 +51,7 @@ std::string squeezed(std::string_view path) {
 }
 
 // The path with every link resolved but the last name, which may be gone; "" if that is not known.
-std::string real_path(const std::string& path) {
+std::string with_real_parent(const std::string& path) {
   const SplitPath split = split_path(path);
   char real[PATH_MAX];
   if (split.parent.empty() || ::realpath(std::string(split.parent).c_str(), real) == nullptr)
@@ -131,7 +131,7 @@ Result<Fd> ResolvedPath::open_directory() const {
 
 JobTree::JobTree(int fd, const std::string& path) : fd_(fd) {
   const std::string name = squeezed(path);
-  for (const std::string& one : {name, real_path(name), path_of(fd)}) {
+  for (const std::string& one : {name, with_real_parent(name), path_of(fd)}) {
     if (one.size() > 1 && one.starts_with('/') &&
         std::find(names_.begin(), names_.end(), one) == names_.end())
       names_.push_back(one);
