@@ -27,6 +27,9 @@ namespace {
 
 // Of all images of a job: they share what a worker may take (worker.pids).
 constexpr std::uint32_t k_max_server_threads = 64;
+// Of each image, however few CPUs the job has: while one waits for the disk, others can go on.
+constexpr std::uint32_t k_least_server_threads = 4;
+static_assert(k_least_server_threads * k_max_images <= k_max_server_threads);
 
 int fuse_fd_of(std::uint32_t index) { return k_worker_fuse_fd + static_cast<int>(index); }
 
@@ -87,8 +90,8 @@ Status serve_index(const ServeOrder& order, std::uint32_t index,
   auto image = SquashImage::open(file.get());
   if (!image) return with_prefix(std::move(image.error()), name + ": ");
   const auto named = [&name](const Error& error) { return with_prefix(error, name + ": "); };
-  const std::uint32_t threads =
-      std::clamp<std::uint32_t>(order.threads, 1, k_max_server_threads / order.images);
+  const std::uint32_t threads = std::clamp<std::uint32_t>(order.threads, k_least_server_threads,
+                                                          k_max_server_threads / order.images);
   const Status served =
       session.serve(*image, threads, [&named](const Error& fault) { report_index(named(fault)); });
   return served ? Status() : named(served.error());
