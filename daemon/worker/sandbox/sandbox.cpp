@@ -137,7 +137,9 @@ Status confine_files(Profile profile, Special special, std::span<const Fd> direc
   TRY_ASSIGN(const LandlockRuleset rules, LandlockRuleset::make(rights, ports));
   std::uint64_t granted = k_granted;
   if (special == Special::keep) granted |= k_landlock_make_fifo;
-  for (const Fd& directory : directories) TRY(rules.allow(directory.get(), granted));
+  if (profile == Profile::decode) {  // the others only use what is open
+    for (const Fd& directory : directories) TRY(rules.allow(directory.get(), granted));
+  }
   return rules.enter();
 }
 

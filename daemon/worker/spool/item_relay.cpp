@@ -195,12 +195,12 @@ void RelayedSource::publish() {
 }
 
 void RelayedBytes::count(const RelaySlot& slot, Meter& meter) {
-  const std::uint64_t storage = std::max<std::uint64_t>(slot.from_storage, from_storage_);
+  const std::uint64_t storage = std::max<std::uint64_t>(slot.from_storage, from_storage);
   const std::uint64_t nodes = std::max<std::uint64_t>(slot.from_nodes, from_nodes);
-  meter.from_storage += storage - from_storage_;
+  meter.from_storage += storage - from_storage;
   meter.from_nodes += nodes - from_nodes;
   if (nodes > from_nodes) node = board_text(slot.upstream, sizeof slot.upstream, node.c_str());
-  from_storage_ = storage;
+  from_storage = storage;
   from_nodes = nodes;
 }
 

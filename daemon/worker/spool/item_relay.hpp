@@ -19,16 +19,13 @@
 namespace nodestage {
 
 // What the relay worker got of a source so far, as its slot had it last.
-class RelayedBytes {
- public:
+struct RelayedBytes {
   // Adds what is new in the slot to the meter.
   void count(const RelaySlot& slot, Meter& meter);
 
+  std::uint64_t from_storage = 0;
   std::uint64_t from_nodes = 0;
   std::string node;  // from which they came; "": it is not known
-
- private:
-  std::uint64_t from_storage_ = 0;
 };
 
 // RelayedSource: one source that the relay worker provides in a slot of the board: which bytes of
