@@ -32,10 +32,12 @@ wait $living || { cat .living; exit 1; }
 has "$(<.living)" $'\n7'
 [ -z "$(ls -A tmp)" ]
 
-# A server that has died: the command gets errors at once, and the run says why. What waits at that moment can get another one.
-says --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c 'pkill -KILL -P $NODESTAGE_RUN nodestage-worke; ls $SLURM_TMPDIR/data/; ls $SLURM_TMPDIR/data/'
+# The worker is killed, and its server dies with it, though not in the same moment: the command gets errors, and the run says
+# why. Each look is at another file, since what was read is in the kernel's memory; what waits at that moment gets another error.
+says --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c 'cd $SLURM_TMPDIR/data/deep; pkill -KILL -P $NODESTAGE_RUN nodestage-worke
+    for i in $(seq 0 298); do cat f$i >/dev/null || break; sleep 0.1; done; cat f299'
 [ "$code" != 0 ]
-has "$said" 'a mounted image can no longer be read'
+has "$said" 'Transport endpoint is not connected' 'a mounted image can no longer be read'
 [ "$(mounts)" = 0 ]
 
 # A signal: while a server stands still, for which the staging waits, and while the command runs.
