@@ -120,17 +120,18 @@ void take_over(Config& running, Config fresh) {
   running = std::move(fresh);
 }
 
-void reload(const std::string& path, Config& config, const std::string& runtime_dir) {
+// Whether it could be read.
+bool reload(const std::string& path, Config& config, const std::string& runtime_dir) {
   auto fresh = load_config(path);
   if (!fresh) {
     log::error("the configuration is wrong and the old one stays: {}", fresh.error().what);
-    return;
+    return false;
   }
   take_over(config, std::move(*fresh));
   log::set_level(config.daemon.log_level);
   if (const Status marked = mark_every_job(config, runtime_dir); !marked)
     log::error("{}", marked.error().what);
-  log::info("the configuration was read again from {}", path);
+  return true;
 }
 
 Result<Fd> block_signals() {
@@ -235,11 +236,12 @@ Status serve(const Arguments& arguments, Config& config) {
     signalfd_siginfo info{};
     if (::read(signals.get(), &info, sizeof info) != sizeof info) return;
     if (info.ssi_signo != SIGHUP) return loop.stop();
-    reload(arguments.config, config, runtime_dir);
+    if (!reload(arguments.config, config, runtime_dir)) return;
     peers.settings_changed();
     jobs.settings_changed();
     metrics.settings_changed();
     write_about(config, found, runtime_dir);
+    log::info("the configuration was read again from {}", arguments.config);
   }));
   log::info("nodestaged {} serves {}; job directories: {}", k_version, config.daemon.socket,
             config.tmpdir.path);

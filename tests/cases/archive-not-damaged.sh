@@ -16,6 +16,6 @@ says --stage-dataset=d.tar -- true
 has "$said" "1 file's set-id bits left out"
 # An entry that cannot be read is named, and exclude= leaves it out.
 mkdir -m 000 d/closed
-! said=$(nodestage plan --stage-dataset=d)
+if said=$(nodestage plan --stage-dataset=d); then exit 1; fi
 has "$said" 'd/closed cannot be read' 'chmod -R u+rX '
 nodestage plan --stage-dataset=d,exclude=closed

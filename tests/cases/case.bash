@@ -18,8 +18,13 @@ says() {
 # job [SBATCH_ARG...] <SCRIPT: submits it, and waits until it has ended with its epilogs. Sets $job, $state, and $output (the
 # text of its output file), and prints that text. What sbatch says is in $submitted.
 job() {
-    submitted=$(sbatch --parsable --output="$PWD/slurm-%j.out" "$@" 2>.submitted) || { cat .submitted; return 1; }
-    job=$submitted
+    local _
+    # What does not come from stdin can be submitted again, if the file system was too slow for a word about the sources.
+    for _ in 1 2 3 4; do
+        job=$(sbatch --parsable --output="$PWD/slurm-%j.out" "$@" 2>.submitted) || { cat .submitted; return 1; }
+        [[ $* == *--wrap* ]] && grep -q 'does not answer on this host' .submitted || break
+        scancel "$job"
+    done
     submitted=$(<.submitted)
     until state=$(scontrol --oneliner show job "$job" | grep -oP ' JobState=\K\S+' | sort -u | xargs) &&
         ! grep -qE 'PENDING|CONFIGURING|RUNNING|COMPLETING' <<<"$state"; do
@@ -28,6 +33,26 @@ job() {
     output=
     [ ! -e "slurm-$job.out" ] || output=$(<"slurm-$job.out")
     printf '%s\n' "$submitted" "job $job: $state" "$output"
+}
+
+# prints TEXT: waits for it in the job's output, and reads that again. What became of results may come after the job's end, where
+# a disk is slow.
+prints() {
+    until grep -qF -- "$1" "slurm-$job.out"; do sleep 0.1; done
+    output=$(<"slurm-$job.out")
+}
+
+# keeps_writing HOW:PATH... (writer.py): begins, in the background.
+keeps_writing() {
+    rm -f .written .written.gap
+    python3 /project/writer.py "$PWD/.written" "$@" &
+}
+
+# wrote_without_pause: ends that. Fails if it was slower than what was to be seen.
+wrote_without_pause() {
+    touch .written
+    until [ -e .written.gap ]; do sleep 0.05; done
+    [ "$(<.written.gap)" -lt 150 ]
 }
 
 # holds FILE TEXT: that is the whole content of the file, but for newlines at its end.

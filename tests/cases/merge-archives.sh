@@ -47,7 +47,7 @@ has "$output" $'\n2' '1 file is that of a later source'
 refused() {
     local text=$1
     shift
-    ! submitted=$(sbatch "$@" --wrap true 2>&1)
+    if submitted=$(sbatch "$@" --wrap true 2>&1); then exit 1; fi
     has "$submitted" "$text"
 }
 refused 'if they are to become one tree, add the key merge to both' --stage-dataset=x2.tgz:x --stage-dataset=x10.tgz:x

@@ -10,7 +10,7 @@ set -e
 [ "$NODESTAGE_DATASET" = "$NODESTAGE_DATASET_DATA" ]
 grep -q " $NODESTAGE_DATASET ro,.*nosuid.* - fuse" /proc/self/mountinfo
 diff -r --no-dereference tree $SLURM_TMPDIR/data/
-! touch $SLURM_TMPDIR/data/new 2>/dev/null
+if touch $SLURM_TMPDIR/data/new 2>/dev/null; then exit 1; fi
 mkdir $SLURM_TMPDIR/results
 cat $SLURM_TMPDIR/data/first $SLURM_TMPDIR/data/sub/300.txt >$SLURM_TMPDIR/results/two
 SCRIPT

@@ -13,6 +13,6 @@ absent d.tar
 # A directory that is closed to its user, such as lost+found, is named, with what can be done.
 rm -f d/secret
 mkdir -m 000 d/lost+found
-! nodestage pack d -o d.tar >.said 2>&1
+if nodestage pack d -o d.tar >.said 2>&1; then exit 1; fi
 has "$(cat .said)" 'lost+found: Permission denied' 'stage the directory itself without it: exclude=NAME'
 absent d.tar

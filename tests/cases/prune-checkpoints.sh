@@ -18,6 +18,7 @@ SCRIPT
 chmod +x train.sh
 job --stage-out=c:o,every=1d,prune -w n1 train.sh "$PWD/o"
 [ "$state" = COMPLETED ]
+prints 'in 3 deliveries, 2 files pruned'
 has "$output" $'notes\nstep-2\nstep-3' " -> $PWD/o: delivered " "; 1 file pruned" "in 3 deliveries, 2 files pruned"
 [ "$(cd o && echo *)" = 'notes step-3' ]
 says --stage-out=c:p,prune -- ./train.sh "$PWD/p"

@@ -1,7 +1,8 @@
 # Beside a dataset that is a glob of every name, results are whole, and nothing is said of what was staged.
 mkdir in && echo 1 >in/shard-1
 says '--stage-dataset=in/*' '--stage-out=r*:o' -- sh -c 'mkdir -p $SLURM_TMPDIR/results/empty && ls $SLURM_TMPDIR'
-[ "$code" = 0 ] && [ -d o/results/empty ]
+[ "$code" = 0 ]
+[ -d o/results/empty ]
 has "$said" $'results\nshard-1'
 lacks "$said" 'left out' 'staged and unchanged' 'since the staging'
 job '--stage-dataset=in/*' --stage-out=reslts:o2 -w n1 <<<$'#!/bin/bash\nmkdir $SLURM_TMPDIR/shard-7 && echo 7 >$SLURM_TMPDIR/shard-7/a'

@@ -6,12 +6,12 @@ echo 1 >$SLURM_TMPDIR/good
 srun bash -c 'mkdir $SLURM_TMPDIR/r; echo $SLURMD_NODENAME >$SLURM_TMPDIR/r/a; touch $SLURM_TMPDIR/never'
 SCRIPT
 [ "$state" = COMPLETED ]
-for ((i = 0; i < 100; ++i)); do [ "$(grep -c 'is kept on this node' "slurm-$job.out")" = 2 ] && break; sleep 0.1; done
+until [ "$(grep -c 'is kept on this node' "slurm-$job.out")" = 2 ]; do sleep 0.1; done
 has "$(<"slurm-$job.out")" "\`nodestage recover $job DIR --all-nodes\` copies it to DIR/n1" 'copies it to DIR/n2'
-! nodestage status "$job"
+if nodestage status "$job"; then exit 1; fi
 mkdir -p back/n2/r
 echo mine >back/n2/r/a
-! said=$(nodestage recover "$job" back --all-nodes 2>&1)
+if said=$(nodestage recover "$job" back --all-nodes 2>&1); then exit 1; fi
 has "$said" 'a: something else has that name in the target' "The results of job $job stay held"
 holds back/n2/r/a mine
 holds back/n1/r/a n1
@@ -21,7 +21,7 @@ echo "$said"
 has "$said" "n2 no longer holds results of job $job" 'when= excludes it' 'absent: nothing of that name'
 lacks "$said" 'never: skipped: was delivered before' 'absent: skipped: was delivered before'
 holds back/n2/r/a n2
-for ((i = 0; i < 100; ++i)); do nodestage status "$job" >.status && break; sleep 0.1; done
+until nodestage status "$job" >.status; do sleep 0.1; done
 cat .status
 has "$(<.status)" "n2: the results were recovered to $PWD/back/n2"
 lacks "$(<.status)" 'nodestage recover'

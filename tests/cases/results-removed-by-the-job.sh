@@ -7,12 +7,12 @@ for staged in '' --stage-dataset=in; do
 trap 'rm -rf $SLURM_TMPDIR/*' EXIT
 mkdir $SLURM_TMPDIR/results && echo 1 >$SLURM_TMPDIR/results/a
 SCRIPT
-    has "$output" "results: nothing of that name in the job's directory, which is empty:"
+    prints "results: nothing of that name in the job's directory, which is empty:"
     until [ -s "nodestage-$job.txt" ]; do sleep 0.1; done
     has "$(cat "nodestage-$job.txt")" 'which is empty: if the job removes what is there itself'
 done
 job --stage-out=results:o -w n1 --wrap=true
-has "$output" "nothing of that name in the job's directory"
+prints "nothing of that name in the job's directory"
 lacks "$output" "which is empty"
 job --stage-out=results:o2,prune -w n1 <<'SCRIPT'
 #!/bin/bash
@@ -21,5 +21,5 @@ nodestage push
 rm -rf $SLURM_TMPDIR/results
 echo 1 >$SLURM_TMPDIR/log
 SCRIPT
-until grep -q 'it was delivered while the job ran, and the job has removed it since' "slurm-$job.out"; do sleep 0.1; done
+prints 'it was delivered while the job ran, and the job has removed it since'
 holds o2/a 1

@@ -55,5 +55,5 @@ wait $! || true
 
 # A node without fusermount3.
 nodestage=$(type -P nodestage)
-! said=$(PATH=$PWD "$nodestage" run --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- /bin/true 2>&1)
+if said=$(PATH=$PWD "$nodestage" run --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- /bin/true 2>&1); then exit 1; fi
 has "$said" 'images cannot be mounted on node' 'fusermount3 cannot be run; it is in the package fuse3' 'Leave out mount'

@@ -49,8 +49,9 @@ fired() {
     alerts=${output//$'\n'/ }
 }
 
-worker_of() {
-    on n1 pgrep -x nodestage-worke
+# stagers: the processes on n1 that stage. Those that remove what the last job has left are none.
+stagers() {
+    on n1 sh -c 'cat /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/nodestage-worker-*.stage*/cgroup.procs 2>/dev/null | grep .'
 }
 
 @test "the rules are valid" {
@@ -70,13 +71,14 @@ worker_of() {
     wait_until 60 on n1 grep -q '^nodestage_held_results{waits_for="user"} [1-9]' "$FILE"
     reload_daemons "$METRICS"$'[read]\nmax_rate = "64KiB"\n'
     id=$(submit alice -w n1 --stage-dataset=slow.tar --wrap true)
-    wait_until 60 worker_of
+    wait_until 60 stagers
     as alice scancel "$id"
     wait_until 60 job_ended "$id"
     # A user who kills their own worker.
     id=$(submit alice -w n1 --stage-dataset=slow.tar --wrap true)
-    wait_until 60 worker_of
-    on_node n1 alice sh -c 'kill -KILL $(pgrep -x nodestage-worke)'
+    wait_until 60 stagers
+    # shellcheck disable=SC2046
+    on_node n1 alice kill -KILL $(stagers)
     wait_until 60 job_ended "$id"
     reload_daemons "$METRICS"
     sbatch_wait -w n1 --stage-dataset=d.tar --wrap 'exit 3'
@@ -105,8 +107,9 @@ worker_of() {
     reload_daemons "$METRICS"$'[read]\nmax_rate = "64KiB"\n'
     for _ in 1 2 3; do
         id=$(submit alice -w n1 --stage-dataset=slow.tar --wrap true)
-        wait_until 60 worker_of
-        on n1 sh -c 'kill -KILL $(pgrep -x nodestage-worke)'
+        wait_until 60 stagers
+        # shellcheck disable=SC2046
+        on n1 kill -KILL $(stagers)
         wait_until 60 job_ended "$id"
     done
     snapshot n1 after

@@ -157,7 +157,7 @@ gone() {
     [[ $output != *$'\x1b'* ]]
     has "$output" "a-data*"
     exits 0 on_terminal TERM=xterm 40
-    grep -aE $'\x1b\\[K[^\x1b]{0,20}[0-9.]+( MiB)? of 30\\.[0-9] MiB \\([0-9]+%\\)' <<<"$output" | tail -c 300
+    grep -aqE $'\x1b\\[K[^\x1b]{0,20}[0-9.]+( MiB)? of 30\\.[0-9] MiB \\([0-9]+%\\)' <<<"$output"
     [ "$(grep -aoE '[^K]*%\)' <<<"$output" | wc -L)" -le 39 ]
     # With two items, where the sum is told.
     me sh -c 'cp a-data* another.tar.bz2'
@@ -272,7 +272,8 @@ gone() {
         sh -c 'cd $SLURM_TMPDIR && mkdir r && echo x >r/x && echo new >tree/new'
     kept=$(grep -oP 'kept in \K\S+' <<<"$output")
     [ "$(cat "$kept/r/x" "$kept/tree/new")" = $'x\nnew' ]
-    [ ! -e "$kept/tree/one" ] && [ ! -e "$kept/tree/sub" ]
+    [ ! -e "$kept/tree/one" ]
+    [ ! -e "$kept/tree/sub" ]
     me rm -rf "$kept"
     # A failure of the command's own comes first.
     exits 4 me nodestage run --stage-out=r:blocked/below -- sh -c 'echo x >$SLURM_TMPDIR/r; exit 4'
@@ -467,8 +468,8 @@ keys: extract=, strip=, newest=' "; more: man 7 nodestage"
     fi
     me sh -c 'mkdir huge && for i in $(seq 60); do cp big/sub/text huge/$i; done'
     begin taskset -c 0 nodestage pack huge -o out/huge.tar.zst
-    wait_until 10 sh -c "ls $PLACE/work/out/.nodestage-pack-*"
-    kill -TERM "$BEGUN"
+    # With no pause in between.
+    timeout 60 bash -c 'until compgen -G "$1" >/dev/null; do :; done; kill -TERM "$2"' bash "$PLACE/work/out/.nodestage-pack-*" "$BEGUN"
     ends_with 143
     [ -z "$(find "$PLACE/work/out" -name '*huge*' -o -name '.nodestage*')" ]
     # On a terminal: how much of how much, and how long the rest takes.

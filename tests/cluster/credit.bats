@@ -99,7 +99,7 @@ both_raised() {
 }
 
 @test "time in which a step claims to look only, or does not wait, on any node, is not added; a look costs what it takes" {
-    reload_daemons "$CREDIT"
+    reload_daemons "${CREDIT/least = 2/least = 10}"
     as alice sh -c 'head -c 1M /dev/urandom >larger'
     one=$(held -w n1 -t 5 --stage-dataset=larger)
     looks_at "$one" n1

@@ -138,7 +138,7 @@ completes_exactly() {
     [[ $OUTPUT == *"nodestage: n1: no data could be staged on this node: nodestaged does not answer"* ]]
     [[ $OUTPUT == *"Submit the job again; --exclude=n1 avoids this node."*"tell your administrators"* ]]
     [[ $OUTPUT != *"must not run"* ]]
-    cluster wait-idle 15
+    cluster wait-idle 60
     cluster daemon start n1
     id=$(submit_staged)
     completes_exactly "$id"
@@ -212,13 +212,14 @@ completes_exactly() {
     apply_configuration n1 "$SLOW"
     id=$(submit_staged --stage-out=data/data/b:after_%j)
     wait_until 15 status_is "$id" staging
+    wait_until 10 worker_pid
     worker=$(worker_pid)
     cluster daemon kill n1
     [ "$(worker_pid)" = "$worker" ]
     job_is "$id" RUNNING
     cluster daemon start n1
     status_is "$id" staging
-    [ "$(worker_pid)" = "$worker" ]
+    wait_until 10 only_worker "$worker"
     # Once more, by an orderly stop.
     cluster daemon stop n1
     [ "$(worker_pid)" = "$worker" ]
@@ -230,7 +231,7 @@ completes_exactly() {
 }
 
 @test "killed while a job waits, and the worker ends meanwhile: the next daemon knows how" {
-    apply_configuration n1 $'[read]\nmax_rate = "1MiB"'
+    apply_configuration n1 $'[read]\nmax_rate = "256KiB"'
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
     # From here on it needs no daemon: it has been told how much it may write.
@@ -245,6 +246,11 @@ completes_exactly() {
     assert_idle_clean
 }
 
+# only_worker PID: a daemon that starts tries the sandbox with another one.
+only_worker() {
+    [[ $(worker_pid) == "$1" ]]
+}
+
 worker_gone() {
     ! on n1 pgrep -x nodestage-worke >/dev/null
 }
@@ -253,6 +259,7 @@ worker_gone() {
     apply_configuration n1 "$SLOW"
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
+    wait_until 10 worker_pid
     worker=$(worker_pid)
     cluster daemon kill n1
     on n1 kill -KILL "$worker"
@@ -266,6 +273,7 @@ worker_gone() {
     apply_configuration n1 "$SLOW"
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
+    wait_until 10 worker_pid
     on n1 kill -KILL "$(worker_pid)"
     wait_until 30 job_is "$id" FAILED
     [ "$(job_field "$id" ExitCode)" = 1:0 ]
@@ -302,14 +310,15 @@ SCRIPT
     wait_until 20 status_is "$id" "staging out"
     # The target's file system hangs, so that there is all the time in the world.
     on n1 pkill -STOP -x bindfs
+    wait_until 10 worker_pid
     worker=$(worker_pid)
     kill_and_start n1
-    [ "$(worker_pid)" = "$worker" ]
+    wait_until 10 only_worker "$worker"
     # Longer than the epilog looks for a daemon that was never there: it must be patient anew.
     sleep 5
     job_is "$id" COMPLETING
     cluster daemon restart n1
-    [ "$(worker_pid)" = "$worker" ]
+    wait_until 10 only_worker "$worker"
     on n1 pkill -CONT -x bindfs
     wait_until 40 job_is "$id" COMPLETED
     # In place when the epilog has returned, so that dependents find it.
@@ -349,6 +358,7 @@ SCRIPT
     apply_configuration n1 "$SLOW"
     id=$(submit_staged)
     wait_until 15 status_is "$id" staging
+    wait_until 10 worker_pid
     worker=$(worker_pid)
     on n1 sh -c 'printf "[read]\nmax_rate = 7\n[tmpdir]\ncreate = \"always\"\n" >/tmp/second.toml'
     exits 1 on n1 timeout 10 nodestaged --config /tmp/second.toml

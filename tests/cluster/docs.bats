@@ -71,7 +71,8 @@ submit() {
 
 # alice_done: no job of hers waits or runs; those that have ended did well.
 alice_done() {
-    [[ -z $(on ctl squeue --noheader --user=alice) ]]
+    local left
+    left=$(on ctl squeue --noheader --user=alice) && [[ -z $left ]]
 }
 
 save() {

@@ -231,13 +231,13 @@ ready_line() {
 }
 
 @test "killed while it removes: the next daemon goes on with it" {
-    id=$(submit alice -w n1 --stage-dataset=small.tar.gz --wrap 'cd $SLURM_TMPDIR; mkdir -p $(seq -f "%g/a/b" 1 800)')
+    id=$(submit alice -w n1 --stage-dataset=small.tar.gz --wrap 'cd $SLURM_TMPDIR; mkdir -p $(seq -f "%g/a/b" 1 8000)')
     # Held as soon as it is seen.
-    on n1 timeout 30 sh -c 'until [ -e "$1" ] && kill -STOP $(cat "$1/cgroup.procs"); do
+    on n1 timeout 120 sh -c 'until [ -e "$1" ] && kill -STOP $(cat "$1/cgroup.procs"); do
             set -- /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/nodestage-worker-remove-*
         done' sh /nothing
     kill_and_start n1
-    daemon_log n1 | grep -q 'killing a worker that belongs to no job: cgroup remove-'
+    wait_until 10 eval 'daemon_log n1 | grep -q "killing a worker that belongs to no job: cgroup remove-"'
     wait_until 20 job_is "$id" COMPLETED
     assert_idle_clean
 }
@@ -280,7 +280,7 @@ ready_line() {
 }
 
 @test "a source that blocks for ever: the job fails within the limit, a second job is not held up, all is removed" {
-    reload_daemons "$BASE"$'[staging]\nlimit = 4\nmax_jobs = 1\n[worker]\nkill_wait = 2\n'
+    reload_daemons "$BASE"$'[staging]\nlimit = 12\nmax_jobs = 1\n[worker]\nkill_wait = 2\n'
     as alice sh -c 'mkdir -p hung && cp large.tar hung'
     slow_mount --rate=100k n1 alice /home/alice/hung
     id=$(submit alice -w n1 --stage-dataset=hung/large.tar --wrap 'echo ran')
@@ -292,7 +292,7 @@ ready_line() {
     wait_until 20 job_ended "$id"
     job_output "$id"
     [ "$(job_state "$id") $(job_field "$id" ExitCode)" = "FAILED 1:0" ]
-    job_has_output "$id" "the staging took longer than the limit of 4.0 s" ||
+    job_has_output "$id" "the staging took longer than the limit of 12.0 s" ||
         job_has_output "$id" "hangs in the kernel and cannot be killed: a file system does not answer"
     on n1 pkill -CONT -x bindfs
     slow_unmount n1 /home/alice/hung
@@ -302,7 +302,7 @@ ready_line() {
 @test "a source that stands still for longer than worker.kill_wait: the job waits, and gets its data" {
     reload_daemons "$BASE"$'[worker]\nkill_wait = 1\n'
     as alice sh -c 'mkdir -p halted && cp large.tar halted'
-    slow_mount --rate=1500k n1 alice /home/alice/halted
+    slow_mount --rate=300k n1 alice /home/alice/halted
     id=$(submit alice -w n1 --stage-dataset=halted/large.tar --wrap "$WHOLE")
     wait_until 15 status_is n1 "$id" staging
     on n1 pkill -STOP -x bindfs

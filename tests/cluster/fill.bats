@@ -31,7 +31,7 @@ setup_file() {
     as alice sh -c 'cp data.tar other.tar; touch -d "1 day ago" other.tar'
     blocker=$(submit alice -w n3 --exclusive --wrap 'sleep 600')
     wait_until 20 is_running "$blocker"
-    run as alice nodestage-fill --wait 2 -- --stage-dataset=other.tar,shared
+    run as alice nodestage-fill --wait 10 -- --stage-dataset=other.tar,shared
     echo "$output"
     as alice scancel "$blocker"
     [[ $status == 1 && $(sort <<<"$output") == $'n1: staged\nn2: staged\nn3: busy, not tried' ]]

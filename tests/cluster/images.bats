@@ -87,11 +87,21 @@ readonly READ='(cd $NODESTAGE_DATASET && sha256sum --quiet -c ~/sums && [ "$(cat
         cat $NODESTAGE_DATASET/large >/dev/null; echo "code $?"')
     started "$JOBID"
     on n1 pkill -KILL -u alice -x nodestage-worke
+    wait_until 10 no_servers
     as alice touch go
     wait_until 20 job_ended "$JOBID"
     as alice rm go
     text=$(job_output "$JOBID")
     has "$text" "Transport endpoint is not connected" "code 1" "mounted images could not be read"
+    assert_clean
+}
+
+@test "the process that serves runs out of memory: reads fail, and the output says what it lacked" {
+    reload_daemons "$BASE"$'[worker]\nmemory = "32MiB"\n'
+    as alice sh -c 'mkdir text && seq 8000000 >text/a && mksquashfs text text.sqsh -quiet -no-progress -comp zstd -b 1M >/dev/null && rm -r text'
+    sbatch_wait -w n1 --stage-dataset=text.sqsh:data,mount --wrap 'cat $NODESTAGE_DATASET/a >/dev/null; echo "code $?"'
+    reload_daemons "$BASE"
+    has "$OUTPUT" 'code 1' 'mounted images could not be read: the process that serves them ran out of memory (worker.memory'
     assert_clean
 }
 
@@ -103,7 +113,7 @@ readonly READ='(cd $NODESTAGE_DATASET && sha256sum --quiet -c ~/sums && [ "$(cat
     as alice touch go
     wait_until 20 job_ended "$JOBID"
     as alice rm go
-    has "$(job_output "$JOBID")" 'b 1' 'a 0' 'mounted images could not be read: the process that serves image 2 has ended'
+    has "$(job_output "$JOBID")" 'b 1' 'a 0' 'mounted images could not be read: the process that serves image 2 was killed by signal 9'
     assert_clean
 }
 

@@ -235,6 +235,7 @@ traced() {
         --trace=open,openat,openat2,fstat,newfstatat,statx,getdents64,read,pread64
     sbatch_wait -w n1 --stage-dataset="$1" --wrap true
     on n1 pkill -x strace
+    wait || true
     [ "$STATE" = COMPLETED ]
 }
 

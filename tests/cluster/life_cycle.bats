@@ -69,7 +69,7 @@ cancel_in_the_middle() {
 @test "the worker is its user, with all groups, and has nothing else" {
     reload_daemons $'[read]\nmax_rate = 200000'
     # Only members of the group may read it; it is alice's second group.
-    on ctl sh -c 'install -d -m 0750 -g lab /project/lab; head -c 900000 /dev/urandom >/project/lab/big.bin
+    on ctl sh -c 'install -d -m 0750 -g lab /project/lab; head -c 4000000 /dev/urandom >/project/lab/big.bin
         chgrp lab /project/lab/big.bin; chmod 0640 /project/lab/big.bin'
     id=$(submit alice -w n1 -c2 --stage-dataset=/project/lab/big.bin --wrap 'sha256sum <$NODESTAGE_DATASET')
     wait_until 20 is_staging n1 "$id"
@@ -141,7 +141,7 @@ SCRIPT
 }
 
 @test "max_jobs = 1: a second job says that it waits, runs when the first is done, and can be cancelled meanwhile" {
-    reload_daemons $'[staging]\nmax_jobs = 1\n[read]\nmax_rate = 200000'
+    reload_daemons $'[staging]\nmax_jobs = 1\n[read]\nmax_rate = 60000'
     first=$(submit bob -w n1 --stage-dataset=big.bin --wrap 'echo first ran')
     wait_until 20 is_staging n1 "$first"
     second=$(submit alice -w n1 --stage-dataset=small.txt --wrap 'echo second ran')
@@ -183,7 +183,7 @@ C
     on n1 touch /run/nss-hangs
     reload_daemons $'[staging]\ngroups_wait = 3\nmax_jobs = 2'
     bobs=$(submit bob -w n1 --stage-dataset=small.txt --wrap 'echo ran')
-    wait_until 10 test -n "$(staging_pid_when_there n1 "$bobs")"
+    staging_pid_when_there n1 "$bobs"
     sbatch_ends COMPLETED --as=alice -w n1 --stage-dataset=small.txt --wrap 'cat $NODESTAGE_DATASET'
     wait_until 20 job_ended "$bobs"
     job_is "$bobs" FAILED
@@ -193,7 +193,7 @@ C
     # Cancelled while it waits for them.
     reload_daemons $'[staging]\ngroups_wait = 600'
     bobs=$(submit bob -w n1 --stage-dataset=small.txt --wrap 'echo ran')
-    wait_until 10 test -n "$(staging_pid_when_there n1 "$bobs")"
+    staging_pid_when_there n1 "$bobs"
     as bob scancel "$bobs"
     wait_until "$END_WAIT" idle_and_clean n1
     # When it hangs only at the end, the result is held.
@@ -216,9 +216,9 @@ C
     assert_clean
 }
 
-# Prints the pid as soon as there is one, for five seconds at most.
+# Prints the pid as soon as there is one, for forty seconds at most.
 staging_pid_when_there() {
-    local pid end=$((SECONDS + 5))
+    local pid end=$((SECONDS + 40))
     until pid=$(staging_pid "$1" "$2") && [[ -n $pid ]]; do
         ((SECONDS < end)) || return 1
         sleep 0.1
@@ -356,7 +356,7 @@ nothing_of_the_site_is_left() {
         "Copy them at the end of the job script" stageout.unkept
     nothing_of_the_site_is_left
     # Against the administrators' better judgement.
-    reload_daemons $'[tmpdir]\ncreate = "never"\n[stageout]\nunkept = "deliver"\nepilog_wait = 3'
+    reload_daemons $'[tmpdir]\ncreate = "never"\n[stageout]\nunkept = "deliver"\nepilog_wait = 10'
     sbatch_ends COMPLETED -w n1 --stage-out=res:/project/mount-res --wrap 'echo result >$SLURM_TMPDIR/res'
     [ "$(as alice cat /project/mount-res)" = result ]
     nothing_of_the_site_is_left

@@ -151,7 +151,7 @@ slurm() {
     left=$(on n1 ls /run/memory/.nodestage-memory)
     reload_daemons "$SETTINGS"
     cluster daemon restart n1
-    on n1 umount /run/memory
+    wait_until 20 on n1 umount /run/memory
     slurm
     [ "$STATE" = COMPLETED ]
     has "$OUTPUT" text "/run/memory/.nodestage-memory/$JOBID.0/data"

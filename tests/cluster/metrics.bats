@@ -9,7 +9,7 @@ load helpers
 export NODESTAGE_CLUSTER=metrics
 
 readonly FILE=/run/metrics/nodestage.prom
-readonly ON=$'[read]\nmax_rate = "256KiB"\n[metrics]\ntextfile = "/run/metrics/nodestage.prom"\n'
+readonly ON=$'[read]\nmax_rate = "64KiB"\n[metrics]\ntextfile = "/run/metrics/nodestage.prom"\n'
 
 setup_file() {
     cluster_up --nodes=2
@@ -82,7 +82,7 @@ assert text.endswith("\n")
     wait_until 10 is 1 n1 nodestage_jobs state=staging
     wait_until 10 at_least $((read_before + 1)) n1 nodestage_read_bytes_total activity=stage
     is 1 n1 nodestage_jobs state=staging # still
-    wait_until 40 job_ended "$id"
+    wait_until 60 job_ended "$id"
     [ "$(job_state "$id")" = COMPLETED ]
     wait_until 10 is 2 n1 nodestage_phase_seconds_count phase=stage_out  # the last that the file tells of the job
     is $((read_before + bytes)) n1 nodestage_read_bytes_total activity=stage

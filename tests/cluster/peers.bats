@@ -92,7 +92,7 @@ SCRIPT
 
 @test "--stage-wait=node and none do as they say; none gets in at any time" {
     hold_back n3
-    id=$(submit alice -N3 --stage-wait=node --stage-dataset=slow/data.tar --wrap 'echo started; sleep 60')
+    id=$(submit alice -N3 --stage-wait=node --stage-dataset=slow/data.tar --wrap 'echo started; sleep 600')
     wait_until 20 job_has_output "$id" started
     run as alice srun --jobid="$id" --overlap -N1 -w n3 --stage-wait=none sh -c 'echo in; ls -A $SLURM_TMPDIR | grep -c data'
     has "$output" in 0
@@ -201,7 +201,7 @@ SCRIPT
     # Bob has the port of n2 before nodestage-peer.
     cluster daemon stop n2
     on n2 tee /etc/nodestage/nodestaged.toml >/dev/null <<<"${LIMITS/silence_wait = 10/silence_wait = 2}"
-    on n2 tee /tmp/take.py >/dev/null <<<"import socket,time; s=socket.create_server(('', $PORT)); time.sleep(60)"
+    on n2 tee /tmp/take.py >/dev/null <<<"import socket,time; s=socket.create_server(('', $PORT)); time.sleep(600)"
     cluster exec n2 --user=bob -- python3 /tmp/take.py 3>&- &
     wait_until 10 eval 'on n2 ss -Hltn "sport = :$PORT" | grep -q .'
     cluster daemon start n2
@@ -255,7 +255,8 @@ SCRIPT
     wait_until 20 eval '[[ -z $(node_remains n1)$(node_remains n2) ]]'
     cluster boot n3
     # What a job whose epilog never came has left is the next daemon's to find: not done yet.
-    on n3 sh -c 'kill "$(cat /.harness/nodestaged.pid)"; rm -rf /localscratch/* /localscratch/.nodestage /var/lib/nodestage/jobs/*'
+    cluster daemon stop n3
+    on n3 sh -c 'rm -rf /localscratch/* /localscratch/.nodestage /var/lib/nodestage/jobs/*'
     cluster daemon start n3
     reload_daemons "$LIMITS"
     cluster wait-idle 60

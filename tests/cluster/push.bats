@@ -11,7 +11,7 @@ export NODESTAGE_CLUSTER=push
 
 SETTINGS='[stageout]
 least_interval = 1
-push_stall = 5
+push_stall = 60
 [hold]
 retry_first = 1
 retry_most = 2
@@ -77,7 +77,7 @@ let_end() {
         --stage-out=d:/project/alice/b/d,when=success --wrap 'cd $SLURM_TMPDIR; mkdir a b c d; for i in a b c d; do echo $i >$i/$i; done
         nodestage push a; echo "exit $?"; find /project/alice/b -type f; nodestage push reslts; echo "exit $?"
         nodestage push ""; echo "exit $?"; nodestage push c; echo "exit $?"; nodestage push d/; echo "exit $?"; nodestage push --no-wait; echo "exit $?"
-        for i in $(seq 100); do [ -e /project/alice/b/b/b ] && break; sleep 0.1; done; find /project/alice/b -type f | sort'
+        for i in $(seq 600); do [ -e /project/alice/b/b/b ] && break; sleep 0.1; done; find /project/alice/b -type f | sort'
     [ "$(grep '^exit' <<<"$OUTPUT" | xargs)" = "exit 0 exit 2 exit 2 exit 1 exit 1 exit 0" ]
     has "$OUTPUT" "'' is not a source of --stage-out" "the job has no output 'reslts'; the sources of its --stage-out: 'a', 'b', 'c', 'd'" \
         'c: skipped: its target is an archive, which is written once, at the end of the job' 'd: skipped: when=success is decided at the end of the job'
@@ -152,6 +152,7 @@ status_shows() {
 }
 
 @test "a target that hangs: the push is given up, the job goes on, its results are kept" {
+    reload_daemons "${SETTINGS/push_stall = 60/push_stall = 5}"
     on n1 install -d -o alice /project/alice/hang
     on n1 bindfs /project/alice/hang /mnt/out
     id=$(submit alice -w n1 --stage-out=out:/mnt/out/h --wrap 'mkdir $SLURM_TMPDIR/out; echo 1 >$SLURM_TMPDIR/out/1; nodestage push; echo "first $?"
@@ -167,6 +168,7 @@ status_shows() {
     wait_until 30 target_is /project/alice/hang 'h/1 h/2'
     no_leftovers /project/alice/hang
     assert_idle_clean 30
+    reload_daemons "$SETTINGS"
 }
 
 @test "two nodes push to one target, with %N in it and without; two users and async data at the same time" {
@@ -188,9 +190,13 @@ status_shows() {
 @test "a push while async data are still being staged" {
     as alice sh -c 'mkdir -p slow && head -c 300k /dev/urandom >slow/data.bin'
     slow_mount --rate=40k n1 alice /home/alice/slow
+    # Once it is under way, it stands still.
+    on n1 sh -c 'until ls /localscratch/alice.*/.nodestage-partial/items/0/* >/dev/null 2>&1; do sleep 0.05; done; pkill -STOP -x bindfs' 3>&- &
     id=$(submit alice -w n1 --stage-dataset=slow/data.bin:data.bin,async --stage-out=r:/project/alice/f --wrap 'echo r >$SLURM_TMPDIR/r; nodestage push; echo "exit $?"; nodestage wait 2>&1; cmp ~/slow/data.bin $SLURM_TMPDIR/data.bin && echo same')
     wait_until 40 job_has_output "$id" 'exit 0'
+    wait $!
     [ -z "$(job_output "$id" | grep same)" ]
+    let_go n1
     wait_until 60 job_ended "$id"
     job_has_output "$id" same
     slow_unmount n1 /home/alice/slow
@@ -314,7 +320,7 @@ temporary_in() {
 @test "nodestage run: push and every= work there, too" {
     run as alice nodestage run --stage-out=r:/project/alice/run-out,every=1 --tmpdir=/tmp -- sh -c 'mkdir $SLURM_TMPDIR/r; echo 1 >$SLURM_TMPDIR/r/1
         nodestage push; echo "exit $?"; cat /project/alice/run-out/1; echo 2 >$SLURM_TMPDIR/r/2
-        for i in $(seq 100); do [ -e /project/alice/run-out/2 ] && break; sleep 0.1; done; ls /project/alice/run-out | xargs'
+        for i in $(seq 600); do [ -e /project/alice/run-out/2 ] && break; sleep 0.1; done; ls /project/alice/run-out | xargs'
     [ "$status" = 0 ]
     has "$output" 'exit 0' '1 2'
     no_leftovers /project/alice/run-out

@@ -17,7 +17,7 @@ min_age = 0
 keep_free = 0
 scope = "readers"
 '
-SLOW=$SETTINGS$'[read]\nmax_rate = "20KiB"\n'
+SLOW=$SETTINGS$'[read]\nmax_rate = "5KiB"\n'
 
 setup_file() {
     cluster_up --nodes=2 --cpus=16 --scratch-size=192M
@@ -81,7 +81,7 @@ tree_path() {
     [ "$(on n1 find "$top" -mindepth 1 ! -user nodestage-keeper | wc -l)" = 0 ]
     [ "$(on n1 find "$(tree_path)" ! -type l \( -perm /7222 -o ! -perm -0444 \) | wc -l)" = 0 ]
     [ "$(on n1 stat -c '%U %a' "$top")" = "root 700" ]
-    id=$(submit bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'sleep 60')
+    id=$(submit bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'sleep 600')
     wait_until 30 job_has_output "$id" 'already here'
     on_node n1 bob cat "$(tree_path)/tree/1"
     for user in alice carol; do
@@ -92,13 +92,13 @@ tree_path() {
     wait_until 60 job_ended "$id"
     wait_until 30 is_kept_out bob
     # A daemon that is killed while a job uses it closes it for users whose jobs have ended.
-    id=$(submit bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'sleep 60')
+    id=$(submit bob -w n1 --stage-dataset=/project/lab/data.tar.gz,shared --wrap 'sleep 600')
     wait_until 30 job_has_output "$id" 'already here'
     cluster daemon kill n1
     on n1 setfacl -m u:carol:rx "$top"
     cluster daemon start n1
-    wait_until 30 on_node n1 bob cat "$(tree_path)/tree/1"
-    fails on_node n1 carol ls "$top"
+    wait_until 30 is_kept_out carol
+    on_node n1 bob cat "$(tree_path)/tree/1"
     as bob scancel "$id"
     wait_until 60 job_ended "$id"
 }

@@ -240,6 +240,7 @@ END
     has "$output" "no answer from n2 (" "there is no record of a job $job of yours"
     [[ $output != *"n1 ("* ]]
     cluster daemon start n2
+    cluster wait-idle 30
     on ctl scontrol update nodename=n2 state=drain reason=x
     run as alice nodestage report "$job"
     on ctl scontrol update nodename=n2 state=resume

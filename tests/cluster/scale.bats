@@ -30,7 +30,7 @@ setup() {
 
 # settings LINES: of nodestaged.toml, with LINES for [peer].
 settings() {
-    printf '[peer]\nbegin_wait = 10\nmax_connections = 8\n%s\n[peer.addresses]\n' "$1"
+    printf '[peer]\nbegin_wait = 60\nmax_connections = 8\n%s\n[peer.addresses]\n' "$1"
     seq $OTHERS | awk '{ printf "c%04d = \"10.78.0.%d\"\n", $1, $1 + 1 }'
 }
 
@@ -79,11 +79,13 @@ COMMANDS
 }
 
 @test "one of 50 nodes is silent: the others and the step hear its name" {
+    reload_daemons "$(settings '' | sed 's/^begin_wait.*/begin_wait = 15/')"
     begin_job
-    verdict_is 'verdict=failed: node c0049: has not begun within 10*' '^failed: .*c0049' <<COMMANDS
+    verdict_is 'verdict=failed: node c0049: has not begun within 15*' '^failed: .*c0049' <<COMMANDS
 ready 1 $((OTHERS - 1))
 verdicts 1 $((OTHERS - 1))
 COMMANDS
+    reload_daemons "$(settings '')"
 }
 
 @test "one of 50 nodes fails: the others and the step hear its name" {

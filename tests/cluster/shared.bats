@@ -174,7 +174,7 @@ stages() {
     works_as led
     has "$OUTPUT" $'\nold'
     # Three copies would not fit.
-    reload_daemons "${SETTINGS/min_age = 30/min_age = 6}"
+    reload_daemons "${SETTINGS/min_age = 30/min_age = 20}"
     as alice touch seventy.bin
     sbatch_ends COMPLETED -w n1 -n1 --array=1-3 --stage-dataset=seventy.bin,shared --wrap true
     has "$OUTPUT" 'waiting for seventy.bin, which was just changed, to stay as it is for a while'
@@ -288,7 +288,7 @@ leave_free}"
     has "$OUTPUT" 73400320
     [ -z "$(kept n1)" ]
     sbatch_wait -w n1 --stage-dataset=forty.bin,shared --wrap true
-    id=$(submit alice -w n1 --stage-dataset=forty.bin,shared --wrap 'touch ~/uses; sleep 30')
+    id=$(submit alice -w n1 --stage-dataset=forty.bin,shared --wrap 'touch ~/uses; sleep 600')
     wait_until 20 on ctl test -e /home/alice/uses
     sbatch_ends FAILED -w n1 --stage-dataset=seventy.bin --wrap 'echo it ran'
     has "$OUTPUT" 'seventy.bin: needs 70.0 MiB of local disk'
@@ -300,7 +300,7 @@ leave_free}"
 @test "nothing that is kept goes for a job that would not fit without all of it either" {
     sbatch_wait -w n1 --stage-dataset=forty.bin,shared --wrap true
     works_as led
-    id=$(submit alice -w n1 --stage-dataset=data.tar.gz --wrap 'head -c 35M /dev/zero >$SLURM_TMPDIR/mine; touch ~/uses; sleep 60')
+    id=$(submit alice -w n1 --stage-dataset=data.tar.gz --wrap 'head -c 35M /dev/zero >$SLURM_TMPDIR/mine; touch ~/uses; sleep 600')
     wait_until 20 on ctl test -e /home/alice/uses
     sbatch_ends FAILED -w n1 --stage-dataset=seventy.bin --wrap 'echo it ran'
     has "$OUTPUT" 'seventy.bin: needs 70.0 MiB of local disk'
@@ -375,7 +375,7 @@ killed_at() {
             job_has_output "$id" $'\n9' || { echo "killed at $1 $2: the data is not whole"; job_output "$id"; return 1; }
         else
             # It was killed before it knew of the job.
-            job_output "$id" | grep -qE 'does not know this job|cannot be reached|closed the connection' ||
+            job_output "$id" | grep -qE 'does not know this job|cannot be reached|closed the connection|does not answer' ||
                 { echo "killed at $1 $2: $(job_output "$id")"; return 1; }
         fi
     done

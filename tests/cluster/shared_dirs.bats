@@ -50,6 +50,7 @@ traced() {
         --trace=open,openat,openat2,read,pread64,statx,getdents64,copy_file_range
     sbatch_wait -w n1 "$@"
     on n1 pkill -x strace
+    wait || true
 }
 
 # asked CALLS: how many of these were made on what is called piece-N.
@@ -118,7 +119,7 @@ is_copying() {
 }
 
 @test "a directory in which something was just changed: the job says so, waits, and stages it to be kept" {
-    reload_daemons "${SETTINGS/min_age = 0/min_age = 6}"
+    reload_daemons "${SETTINGS/min_age = 0/min_age = 20}"
     as alice touch tree/a/piece-5
     sbatch_wait -w n1 --stage-dataset=tree,shared --wrap true
     works_as led
@@ -189,7 +190,7 @@ was_not_identified() {
 @test "a directory that cannot be looked at in time is staged for the job alone, with the reason; other items are shared" {
     as alice sh -c 'cp -a tree stuck && tar cf quick.tar tree && touch -d "1 day ago" quick.tar'
     HELD=/home/alice/stuck/a/b
-    reload_daemons "$SETTINGS"$'identify_wait = 2\n'
+    reload_daemons "$SETTINGS"$'identify_wait = 10\n'
     slow_mount --rate=100M n1 alice "$HELD"
     on n1 pkill -STOP -x bindfs
     id=$(submit alice -w n1 --stage-dataset=stuck,shared --stage-dataset=quick.tar:quick,shared --wrap 'cat $NODESTAGE_DATASET/a/piece-4')

@@ -157,7 +157,7 @@ job_read_twice() {
         --wrap 'srun sh -c "cmp \$SLURM_TMPDIR/data/tree/large ~/tree/large && df --output=fstype \$NODESTAGE_DATASET | tail -n 1"'
     left=$(for node in n1 n2; do on "$node" ls /run/memory/.nodestage-memory; done)
     memory_in ''
-    for node in n1 n2; do on "$node" umount /run/memory; done
+    for node in n1 n2; do wait_until 20 on "$node" umount /run/memory; done
     [ "$STATE" = COMPLETED ]
     [ "$(grep -cx tmpfs <<<"$OUTPUT")" = 2 ]
     [ "$left" = $'trash\ntrash' ]
@@ -258,6 +258,11 @@ SCRIPT
     on n1 nodestaged --config /tmp/never.toml --check || [ $? = 3 ]  # 3: that site's paths
 }
 
+# slurmd reads its configuration again in its own time.
+has_task_prolog() {
+    [[ $(as alice srun --quiet -w n1 printenv SLURM_TMPDIR) == /localscratch/other ]]
+}
+
 @test "a TaskProlog that sets another SLURM_TMPDIR: the job is told at once, and doctor names the script" {
     on ctl tee /etc/slurm/task_prolog >/dev/null <<'PROLOG'
 #!/bin/sh
@@ -268,6 +273,7 @@ PROLOG
     on ctl scontrol reconfigure
     run on n1 nodestage doctor
     has "$output" "/etc/slurm/task_prolog" SLURM_TMPDIR
+    wait_until 20 has_task_prolog
     sbatch_wait --stage-dataset=slow/data.tar --wrap 'echo started; srun --quiet -N1 sleep 1'
     has "$OUTPUT" "nodestage: n1: warning: this program has SLURM_TMPDIR=/localscratch/other, but data were staged in /localscratch/alice.$JOBID.0" started
     # Once for the script, and once for its step.

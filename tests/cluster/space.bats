@@ -152,7 +152,7 @@ promised_words() {
 
 @test "what one job was promised the next does not get, also after a restart of the daemon" {
     reload_daemons "${CONFIGURATION}space_wait = 1"
-    slow_mount --rate=2M n1 bob /home/bob/slow
+    slow_mount --rate=500k n1 bob /home/bob/slow
     bobs=$(submit bob --stage-dataset=slow/thirty.bin --wrap 'cmp slow/thirty.bin $NODESTAGE_DATASET && echo same')
     wait_until 30 has_answer n1 "$bobs"
     on n1 pkill -STOP -x bindfs

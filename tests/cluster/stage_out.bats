@@ -13,7 +13,7 @@ readonly HOLD=/localscratch/.nodestage/hold
 
 setup_file() {
     # Slurm lets a requeued job start when its old credential has expired, by default after two minutes.
-    cluster_up --nodes=4 --slurm-conf=AuthInfo=cred_expire=10
+    cluster_up --nodes=4 --slurm-conf=AuthInfo=cred_expire=10 --slurm-conf=MinJobAge=3000
     # A time limit needs more than a minute: its job has n4 for itself until the last test.
     submit_timeout_job >"$BATS_FILE_TMPDIR/timeout_job"
 }
@@ -251,6 +251,7 @@ failed_on() {
     as alice sh -c 'mkdir given && echo g >given/g'
     script='mkdir $SLURM_TMPDIR/results && echo model >$SLURM_TMPDIR/results/model'
     sbatch_wait -w n1 --stage-dataset=given --stage-out=reslts:/project/misspelt --wrap "$script"
+    wait_until 10 notice_says "$JOBID" "They are kept on n1"
     text=$(as alice cat "nodestage-$JOBID.txt")
     has "$text" "reslts" "nothing of that name in the job's directory, which holds results (did you mean 'results'?)" "They are kept on n1" \
         "nodestage recover $JOBID DIR"
@@ -262,7 +263,8 @@ failed_on() {
     # The job failed, and another output was there.
     sbatch_wait -w n1 --stage-out=reslts:/project/misspelt --stage-out=logs:/project/logs \
         --wrap "$script; mkdir \$SLURM_TMPDIR/logs; echo l >\$SLURM_TMPDIR/logs/l; exit 3"
-    has "$(as alice cat "nodestage-$JOBID.txt")" "did you mean 'results'?" "They are kept on n1"
+    wait_until 10 notice_says "$JOBID" "They are kept on n1"
+    has "$(notice "$JOBID")" "did you mean 'results'?"
     [ "$(as alice cat /project/logs/l)" = l ]
     as alice nodestage recover "$JOBID" again --node=n1
     [ "$(as alice sh -c 'cd again && find . -type f')" = ./results/model ]
@@ -315,7 +317,7 @@ SCRIPT
     id=$(submit alice -w n1 --stage-out=res:/mnt/slow --stage-out=res:/mnt/slow/pack.tar \
         --wrap 'cd $SLURM_TMPDIR; mkdir res; head -c 9000000 /dev/urandom >res/big; sha256sum <res/big')
     # Reads both until each is new: every size, and every content of that size.
-    exits 0 as bob timeout 60 python3 - /project/out/atomic <<'PYTHON'
+    exits 0 as bob timeout 240 python3 - /project/out/atomic <<'PYTHON'
 import hashlib, os, sys
 os.chdir(sys.argv[1])
 seen, pending = {"big": {}, "pack.tar": {}}, set()

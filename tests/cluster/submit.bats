@@ -236,7 +236,7 @@ SCRIPT
     configure n1 read 'max_rate = "512KiB"'
     on ctl sed -i 's|^required spank_nodestage.so.*|required spank_nodestage.so progress=1|' /etc/slurm/plugstack.conf.d/nodestage.conf
     # What is left is told once something was read.
-    local line='big\.tar: [0-9.]+ ([KM]iB |B )?of 5\.0 MiB \([0-9]+%\)(, about [0-9]+ s left, [0-9.]+ [KM]iB/s)?, [0-9] files?'
+    local line='big\.tar: [0-9.]+ ([KM]iB |B )?of 5\.0 MiB \([0-9]+%\)(, about ([0-9]+ min )?[0-9]+ s left, [0-9.]+ [KM]iB/s)?, [0-9] files?'
     sbatch_ends COMPLETED -w n1 --stage-dataset=big.tar <<<$'#!/bin/bash\necho started'
     [ "$(grep -cE "^nodestage: n1: $line\$" <<<"$OUTPUT")" -ge 2 ]
     summary 1 n1 'big\.tar \(tar\)' big "$OUTPUT"
@@ -595,7 +595,7 @@ SCRIPT
 }
 
 @test "--stage-wait=none, async and optional items, on_failure = continue" {
-    configure n1 read 'max_rate = "1MiB"'
+    configure n1 read 'max_rate = "256KiB"'
     # A step that does not wait runs while the data is still on its way; the next one waits.
     sbatch_ends COMPLETED -w n1 --stage-wait=none --stage-dataset=big.tar <<'SCRIPT'
 #!/bin/bash
@@ -638,11 +638,11 @@ SCRIPT
     connects() { on n1 grep -c 'nodestage' "$trace"; }
     as alice srun -w n1 true
     sbatch_ends COMPLETED -w n1 --wrap 'srun true'
-    cluster wait-idle 15
+    cluster wait-idle 60
     on n1 grep -q munge "$trace"  # strace does see what slurmd's children connect to
     [ "$(connects)" = 0 ]
     as alice srun -w n1 --stage-dataset=other.tar true
-    cluster wait-idle 15
+    cluster wait-idle 60
     [ "$(connects)" -ge 3 ]  # begin, wait, end
     on n1 pkill -x strace
     wait

@@ -70,7 +70,7 @@ struct DaemonNode {
 // A node whose daemon is asked over its socket.
 struct ServedNode : DaemonNode {
   std::optional<Server> server{std::in_place, *loop, config, jobs, std::size_t{1024}};
-  Clock::time_point in_a_minute = Clock::now() + std::chrono::minutes(1);
+  Clock::time_point limit = Clock::now() + std::chrono::minutes(10);
 
   // For all users.
   void listen() {
@@ -84,12 +84,12 @@ struct ServedNode : DaemonNode {
   }
   [[nodiscard]] DaemonConnection ask(const Message& message) const {
     auto client = must(DaemonConnection::open(config.daemon.socket));
-    REQUIRE(client.send(message, in_a_minute));
+    REQUIRE(client.send(message, limit));
     return client;
   }
   // Nothing where there is none after so many tries.
   std::optional<Message> answer(DaemonConnection& client, int tries = 1'000'000) {
-    for (int i = 0; i < tries && Clock::now() < in_a_minute; ++i) {
+    for (int i = 0; i < tries && Clock::now() < limit; ++i) {
       run(std::chrono::milliseconds(1));
       auto message = client.receive(Clock::now() + std::chrono::milliseconds(1));
       if (message) return std::move(*message);

@@ -120,10 +120,10 @@ TEST_CASE("a prolog that does not report its mounts is waited for, within its ti
   ImageSite site;
   site.config.peer.begin_wait_s = 60;
   site.begin(7);
-  site.pass(std::chrono::seconds(59));
+  site.pass(std::chrono::seconds(50));
   CHECK(site.workers.find(WorkerTask::stage) == nullptr);
   CHECK(site.jobs->status(7, 0)[0].row.others.find("its prolog") != std::string::npos);
-  site.pass(std::chrono::seconds(2));
+  site.pass(std::chrono::seconds(11));
   CHECK(site.told().refusal.find("has not reported") != std::string::npos);
   CHECK_FALSE(site.report(7, 2));
 }
@@ -149,6 +149,11 @@ TEST_CASE("a process that serves images leaves the cause of its end, if that is 
     fault = "it is damaged";
     REQUIRE(site.workers.say(WorkerTask::serve, WorkerPhase::failed, fault.c_str()));
     REQUIRE(site.workers.end(WorkerTask::serve, {WorkerEnd::Kind::ended, "ended with code 1"}));
+  }
+  SUBCASE("the kernel has killed a part of it for want of memory") {
+    fault = "the process that serves them ran out of memory";
+    REQUIRE(site.workers.say(WorkerTask::serve, WorkerPhase::failed, "image 1 was killed"));
+    REQUIRE(site.workers.end(WorkerTask::serve, {WorkerEnd::Kind::no_memory, "ran out of memory"}));
   }
   SUBCASE("it has served until they were detached") {
     site.workers.finish(WorkerTask::serve, WorkerPhase::done);

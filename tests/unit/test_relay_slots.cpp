@@ -180,6 +180,7 @@ TEST_CASE("a file system that stalls for longer than every limit is still read o
   row.start([](RelayOrder& order) { order.relay.silence_wait_s = 2; });
   row.ask(file);
   Readers readers(row.all(), file);
+  CHECK(in_time([&] { return row[2].slot().watermark == k_mib; }));
   std::this_thread::sleep_for(std::chrono::seconds(3));
   CHECK(row[2].slot().watermark == k_mib);
   tap.open_to(UINT64_MAX);

@@ -129,7 +129,7 @@ TEST_CASE("a list that is longer than a socket holds arrives whole") {
     if (::read(go[0], &byte, 1) != 1) ::_exit(3);
     std::uint32_t rows = 0;
     for (;;) {
-      const auto message = client.receive(crowd.in_a_minute);
+      const auto message = client.receive(crowd.limit);
       if (!message) ::_exit(1);
       if (std::holds_alternative<HeldRow>(*message)) ++rows;
       if (std::holds_alternative<Accepted>(*message)) ::_exit(rows == k_held ? 0 : 2);

@@ -55,9 +55,9 @@ TEST_CASE("who gets no turn to be looked at in time stages for itself") {
   for (std::uint32_t job = 1; job <= 5; ++job) site.begin(job);
   site.wait(5);
   CHECK(site.progress().current == "its turn to look at what it shares");
-  site.pass(std::chrono::seconds(site.config.cache.identify_wait_s - 1));
+  site.pass(std::chrono::seconds(site.config.cache.identify_wait_s - 10));
   CHECK_FALSE(site.stages(5));
-  site.pass(std::chrono::seconds(2));
+  site.pass(std::chrono::seconds(11));
   REQUIRE(site.stages(5));
   CHECK(site.order(5).empty());
   site.identify(1, {{k_a, "data"}});
@@ -108,9 +108,9 @@ TEST_CASE("who has waited for the common copy for long stages for itself, with a
   site.ask(2, {{k_a, "data"}});
   site.wait(2);
   CHECK(site.progress().current == "job 1, which stages data.tar for both");
-  site.pass(std::chrono::seconds(site.config.cache.readers_wait_s - 1));
+  site.pass(std::chrono::seconds(site.config.cache.readers_wait_s - 10));
   CHECK_FALSE(site.stages(2));
-  site.pass(std::chrono::seconds(2));
+  site.pass(std::chrono::seconds(11));
   CHECK(site.role_of(2) == ShareRole::own);
   CHECK(site.order(2)[0].note ==
         "nobody's job has staged it for all who may read it within 10 min 00 s");

@@ -90,9 +90,9 @@ TEST_CASE("the epilog is answered when the job's output says what became of the 
 TEST_CASE("an output that does not answer keeps no epilog waiting for long") {
   ToldSite site;
   site.stage_out(WorkerPhase::done, ItemState::done);
-  site.pass(9s);
+  site.pass(5s);
   CHECK_FALSE(site.is_answered());
-  site.pass(2s);
+  site.pass(6s);
   CHECK(site.is_answered());
   REQUIRE(site.workers.end(WorkerTask::append, {WorkerEnd::Kind::ended, "was killed"}));
   CHECK(site.state_of(k_job) == "");

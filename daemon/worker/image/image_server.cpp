@@ -116,6 +116,13 @@ int serve_apart(const ServeOrder& order, std::uint32_t index, pid_t parent,
   }
 }
 
+std::string how_ended(int code) {
+  const int signal = code - 128;
+  if (signal <= 0) return "has ended with exit code " + std::to_string(code);
+  return "was killed by signal " + std::to_string(signal) +
+         (signal == SIGKILL ? ", by a program or for lack of memory" : "");
+}
+
 // Reports each that has failed at once, while the others serve on. Returns the exit code.
 int wait_for_all(std::vector<ChildProcess>& servers) {
   int worst = 0;
@@ -125,8 +132,8 @@ int wait_for_all(std::vector<ChildProcess>& servers) {
       const auto status = servers[i] ? servers[i].reap() : std::nullopt;
       const int code = status ? exit_code_of(*status) : 0;
       if (code > 1)
-        fail_index({0, "the process that serves image " + std::to_string(i + 1) +
-                           " has ended with exit code " + std::to_string(code)});
+        fail_index(
+            {0, "the process that serves image " + std::to_string(i + 1) + " " + how_ended(code)});
       if (code != 0) worst = 1;
     }
   }

@@ -133,9 +133,9 @@ side_by_side() {
     return $failed
 }
 
-# wait_for SECONDS CMD...: polls CMD until it succeeds.
+# wait_for SECONDS CMD...: polls CMD until it succeeds; SECONDS are those of an idle machine, and four times as many are waited.
 wait_for() {
-    local end=$((SECONDS + $1)) pause=0.05 polls=0
+    local end=$((SECONDS + 4 * $1)) pause=0.05 polls=0
     shift
     until "$@"; do
         ((SECONDS < end)) || return 1

@@ -80,7 +80,7 @@ start_munged() {
         --socket=/run/munge/munge.socket.2
     if ! wait_for 5 munged_up_or_dead "$host" || service_gone "$host" munged; then
         tail -n 5 "$(host_root "$host")"/var/log/{munged.out,munge/munged.log} >&2
-        die "munged on $host made no socket within 5 s, or ended; the end of its logs is above"
+        die "munged on $host made no socket in time, or ended; the end of its logs is above"
     fi
 }
 
@@ -122,7 +122,7 @@ start_nodestaged() {
         "${runner[@]}" /usr/sbin/nodestaged --config /etc/nodestage/nodestaged.toml
     if ! wait_for 30 nodestaged_up_or_dead "$host" || service_gone "$host" nodestaged; then
         tail -n 20 "$(host_root "$host")/var/log/nodestage/nodestaged.log" >&2
-        die "nodestaged on $host made no socket within 30 s, or ended; its log is above"
+        die "nodestaged on $host made no socket in time, or ended; its log is above"
     fi
 }
 
