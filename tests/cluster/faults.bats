@@ -231,7 +231,7 @@ ready_line() {
 }
 
 @test "killed while it removes: the next daemon goes on with it" {
-    id=$(submit alice -w n1 --stage-dataset=small.tar.gz --wrap 'cd $SLURM_TMPDIR; mkdir -p $(seq -f "%g/a/b" 1 8000)')
+    id=$(submit alice -w n1 --stage-dataset=small.tar.gz --wrap 'cd $SLURM_TMPDIR; mkdir -p $(seq -f "%g/a/b" 1 2500)')
     # Held as soon as it is seen.
     on n1 timeout 120 sh -c 'until [ -e "$1" ] && kill -STOP $(cat "$1/cgroup.procs"); do
             set -- /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/nodestage-worker-remove-*
@@ -403,6 +403,8 @@ nothing_on() {
 }
 
 @test "the daemon is away when the batch script ends: its next start hears from the epilog how the job ended" {
+    local line=/etc/slurm/plugstack.conf.d/nodestage.conf
+    on ctl sed -i 's|^required .*spank_nodestage.so|& begin_wait=60|' $line
     for code in 0 3; do
         id=$(submit alice -w n1 --stage-out=res:/project/%u/away-success-%j,when=success --stage-out=res:/project/%u/away-failure-%j,when=failure \
             --wrap "echo 'what there was' >\$SLURM_TMPDIR/res; until [ -e /project/alice/end ]; do sleep 0.2; done; exit $code")
@@ -419,6 +421,7 @@ nothing_on() {
         as alice rm /project/alice/end
         on n1 test ! -e "/run/nodestage/jobs/$id.untold"
     done
+    on ctl sed -i 's| begin_wait=60||' $line
     assert_idle_clean
 }
 

@@ -309,14 +309,14 @@ SCRIPT
 @test "a relay process is killed on the first, the second or the last node: its node and the next read the rest" {
     local node
     for node in n1 n2 n3; do
-        slow_job 3 1600k
-        chain "$ID"
+        slow_job 3 1200k
+        for n in n1 n2 n3; do wait_until 20 read_on "$n" "$ID" $((4 << 20)); done
         on "$node" kill -KILL "$(relay_pid "$node")"
         is_whole "$ID" 3
         figures "$ID" bytes_from_storage
         # The head, the one after the killed one, and the node of the killed one itself.
         (($(sum "$ID" bytes_from_storage) <= 3 * SIZE))
-        (($(sum "$ID" bytes_from_nodes) > 2 << 20))
+        (($(sum "$ID" bytes_from_nodes) > 4 << 20))
         for n in n1 n2 n3; do slow_unmount "$n" /home/alice/slow; done
     done
     assert_idle_clean
