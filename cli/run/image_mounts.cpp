@@ -102,7 +102,8 @@ std::optional<Error> ImageMounts::why_ended() {
   if (!has_failed && !server_->has_ended()) return {};
   was_said_ = true;
   const auto end = end_of_worker(*server_, WorkerTask::serve);
-  return end ? Error{0, "nodestage-worker no longer serves it"} : end.error();
+  if (end) return {};  // all were given up, with their datasets' faults, or unmounted
+  return end.error();
 }
 
 void ImageMounts::end() {

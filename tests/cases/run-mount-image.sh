@@ -40,6 +40,12 @@ says --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sh -c 'cd $SLURM_TMPDIR/d
 has "$said" 'Transport endpoint is not connected' 'a mounted image can no longer be read'
 [ "$(mounts)" = 0 ]
 
+# What is no image is named, and nobody says that it can be read no longer.
+says --tmpdir=tmp --stage-dataset=src,mount,optional -- sleep 1
+[ "$code" = 0 ]
+has "$said" 'src: is a directory, and only an image can be mounted'
+lacks "$said" 'no longer'
+
 # A signal: while a server stands still, for which the staging waits, and while the command runs.
 nodestage run --tmpdir=tmp --stage-dataset=x.sqsh:data,mount -- sleep 1000 >.stopped 2>&1 &
 until worker=$(pgrep -P $! nodestage-worke | head -n 1) && server=$(pgrep -P "$worker"); do kill -0 $!; done

@@ -11,7 +11,7 @@ export NODESTAGE_CLUSTER=async
 setup_file() {
     cluster_up --nodes=1 --cpus=8
     as alice sh -c 'mkdir -p part slow && echo two >part/two && tar cf other.tar -C part . &&
-        mkdir big && head -c 300k /dev/urandom >big/a && head -c 200k /dev/urandom >big/b &&
+        mkdir big && head -c 1M /dev/urandom >big/a && head -c 200k /dev/urandom >big/b &&
         tar cf slow/big.tar -C big .'
 }
 
@@ -23,12 +23,10 @@ teardown() {
     ! on n1 grep -q ' /home/alice/slow fuse' /proc/mounts || slow_unmount n1 /home/alice/slow
 }
 
-# submit_held_back <SCRIPT: a job of alice's whose dataset BIG stands still as soon as it is under way.
+# submit_held_back <SCRIPT: a job of alice's whose dataset BIG is under way and stands still, by the script's own first line.
 submit_held_back() {
     slow_mount --rate=100k n1 alice /home/alice/slow
-    on n1 sh -c 'until ls /localscratch/alice.*/.nodestage-partial/items/1/* >/dev/null 2>&1; do sleep 0.05; done; pkill -STOP -x bindfs' 3>&- &
-    JOBID=$(submit alice -w n1 --stage-dataset=other.tar --stage-dataset=slow/big.tar,async)
-    wait $!
+    JOBID=$(sed '1a pkill -STOP -x bindfs' | submit alice -w n1 --stage-dataset=other.tar --stage-dataset=slow/big.tar,async)
     wait_until 15 job_has_output "$JOBID" begun
 }
 
