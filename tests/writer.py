@@ -2,8 +2,8 @@
 
   writer.py STOP HOW:PATH...     HOW: append, touch (writes over the first byte), rewrite (of 10 MiB, in 40 parts)
 
-At the end, STOP.gap has the longest time between two writes to a file that was not whole, in milliseconds: if that is near the
-250 ms after which a reader takes a file as settled, the machine was too slow for what the caller wanted to see.
+It gives up after 100 s. At the end, STOP.gap has the longest time between two writes to a file that was not whole, in milliseconds:
+if that is near the 250 ms after which a reader takes a file as settled, the machine was too slow for what the caller wanted to see.
 """
 import os
 import sys
@@ -45,6 +45,7 @@ while last < end and not os.path.exists(stop):
     longest = max(longest, now - last)
     time.sleep(0.01 if is_unfinished else 0.1)
     last = now if is_unfinished else time.monotonic()
+longest = max(longest, time.monotonic() - last) if os.path.exists(stop) else 100
 with open(stop + ".new", "w", encoding="ascii") as file:
     file.write(f"{longest * 1000:.0f}\n")
 os.rename(stop + ".new", stop + ".gap")

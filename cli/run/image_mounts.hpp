@@ -31,8 +31,8 @@ class ImageMounts {
   // `call`: with a ServeOrder, and without descriptors of mounts.
   Status serve(WorkerCall call);
 
-  // Returns why one of them can be read no longer, once; nothing of those that were given up. Never
-  // blocks.
+  // Returns why one of them can be read no longer, once; nothing for those that were given up.
+  // Never blocks.
   std::optional<Error> why_ended();
 
   // Ends the worker and the mounts.

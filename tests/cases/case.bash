@@ -18,12 +18,13 @@ says() {
 # job [SBATCH_ARG...] <SCRIPT: submits it, and waits until it has ended with its epilogs. Sets $job, $state, and $output (the
 # text of its output file), and prints that text. What sbatch says is in $submitted.
 job() {
-    local _
+    local tries=0
     # What does not come from stdin can be submitted again, if the file system was too slow for a word about the sources.
-    for _ in 1 2 3 4; do
+    while :; do
         job=$(sbatch --parsable --output="$PWD/slurm-%j.out" "$@" 2>.submitted) || { cat .submitted; return 1; }
-        [[ $* == *--wrap* ]] && grep -q 'does not answer on this host' .submitted || break
+        [[ $* == *--wrap* ]] && ((++tries < 4)) && grep -q 'does not answer on this host' .submitted || break
         scancel "$job"
+        while squeue --noheader --jobs="$job" 2>/dev/null | grep -q .; do sleep 0.1; done
     done
     submitted=$(<.submitted)
     until state=$(scontrol --oneliner show job "$job" | grep -oP ' JobState=\K\S+' | sort -u | xargs) &&
@@ -42,13 +43,13 @@ prints() {
     output=$(<"slurm-$job.out")
 }
 
-# keeps_writing HOW:PATH... (writer.py): begins, in the background.
+# keeps_writing HOW:PATH...: starts writer.py in the background.
 keeps_writing() {
     rm -f .written .written.gap
     python3 /project/writer.py "$PWD/.written" "$@" &
 }
 
-# wrote_without_pause: ends that. Fails if it was slower than what was to be seen.
+# wrote_without_pause: stops it. Fails if it paused too long for the test to mean anything.
 wrote_without_pause() {
     touch .written
     until [ -e .written.gap ]; do sleep 0.05; done

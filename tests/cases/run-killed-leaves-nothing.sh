@@ -9,7 +9,7 @@ for results in --stage-out=r:o ''; do
     wait $! || true
     while kill -0 "$(<pid)" 2>.no; do sleep 0.05; done
     # What ends the command holds the record until it has ended.
-    until said=$(R --tmpdir=tmp -- true 2>&1) && [[ $said == *'an earlier `nodestage run`'* ]]; do sleep 0.05; done
+    until said=$(R --tmpdir=tmp -- true 2>&1) && [[ $said == *'an earlier `nodestage run`'* ]]; do echo "$said"; sleep 0.05; done
     if [ -n "$results" ]; then
         has "$said" 'killed before its results were delivered: they are kept in' "$PWD/tmp/nodestage-run-"
         command=$(sed -n 's/.*Fetch them with: \(.*\)/\1/p' <<<"$said")

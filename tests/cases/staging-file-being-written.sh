@@ -24,6 +24,7 @@ done
 rm d/shard
 echo whole >d/data
 for _ in 1 2 3 4 5; do
+    rm -f d/log
     keeps_writing append:d/log
     until [ -s d/log ]; do sleep 0.05; done
     says --stage-dataset=d -- sh -c '[ -s "$NODESTAGE_DATASET/log" ]'

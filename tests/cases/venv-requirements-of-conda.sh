@@ -16,5 +16,10 @@ variable.txt|'--find-links ${WHEELS}/cpu': the build has no variable ${WHEELS}|W
 e/bin/activate|is a part of the environment|write --stage-venv=
 ROWS
 # It is refused, unless the file system answers too late.
-for _ in 1 2 3 4; do sbatch --hold --stage-venv=e/bin --wrap true 2>refused || break; done
+refused=
+for _ in 1 2 3 4; do
+    job=$(sbatch --parsable --hold --stage-venv=e/bin --wrap true 2>refused) || { refused=yes; break; }
+    scancel "$job"
+done
+[ -n "$refused" ]
 has "$(<refused)" "e/bin is a part of the environment $PWD/e: write --stage-venv=$PWD/e"

@@ -49,9 +49,12 @@ fired() {
     alerts=${output//$'\n'/ }
 }
 
-# stagers: the processes on n1 that stage. Those that remove what the last job has left are none.
+# stagers: the processes on n1 that stage, from when they are their user's. Those that remove what the last job has left are not
+# among them.
 stagers() {
-    on n1 sh -c 'cat /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/nodestage-worker-*.stage*/cgroup.procs 2>/dev/null | grep .'
+    on n1 sh -c 'for pid in $(cat /sys/fs/cgroup/pids/system.slice/nodestage-workers.service/nodestage-worker-*.stage*/cgroup.procs 2>/dev/null); do
+            grep -lsx nodestage-worke "/proc/$pid/comm"
+        done | cut -d/ -f3 | grep .'
 }
 
 @test "the rules are valid" {

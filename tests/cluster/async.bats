@@ -103,9 +103,11 @@ PYTHON
 
 @test "outside of a job, in a job that is over and in another user's job: 2" {
     wait_of alice -u NODESTAGE_JOBID
-    [ "$status" = 2 ] && [[ $output == *"not inside a job"* ]]
+    [ "$status" = 2 ]
+    [[ $output == *"not inside a job"* ]]
     wait_of alice SLURM_JOB_ID=4711
-    [ "$status" = 2 ] && [[ $output == *"no such job of yours"* ]]
+    [ "$status" = 2 ]
+    [[ $output == *"no such job of yours"* ]]
     wait_of alice SLURM_JOB_ID=x
     [ "$status" = 2 ]
     id=$(submit alice -w n1 --stage-dataset=other.tar --wrap 'echo begun; sleep 600')
@@ -113,7 +115,8 @@ PYTHON
     wait_of alice SLURM_JOB_ID="$id"
     [ "$status" = 0 ]
     wait_of bob SLURM_JOB_ID="$id"
-    [ "$status" = 2 ] && [[ $output == *"no such job of yours"* && $output != *OTHER* ]]
+    [ "$status" = 2 ]
+    [[ $output == *"no such job of yours"* && $output != *OTHER* ]]
     # What the command would not send: too many names, too long ones; then many unknown ones.
     [ "$(raw alice "$id" 65 1) $(raw alice "$id" 1 257) $(raw alice "$id" 400 300) $(raw bob "$id" 1 1)" = "1 1 1 2" ]
     [ "$(raw alice "$id" 64 256)" = 6 ]

@@ -375,7 +375,7 @@ killed_at() {
             job_has_output "$id" $'\n9' || { echo "killed at $1 $2: the data is not whole"; job_output "$id"; return 1; }
         else
             # It was killed before it knew of the job.
-            job_output "$id" | grep -qE 'does not know this job|cannot be reached|closed the connection|does not answer' ||
+            job_output "$id" | grep -qE 'does not know this job|cannot be reached|closed the connection|no data could be staged on this node: nodestaged does not answer' ||
                 { echo "killed at $1 $2: $(job_output "$id")"; return 1; }
         fi
     done

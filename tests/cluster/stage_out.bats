@@ -271,13 +271,15 @@ failed_on() {
     assert_clean
     # Only reported: the other output is all that is left.
     sbatch_wait -w n1 --stage-out=reslts:/project/misspelt --stage-out=results:/project/right --wrap "$script"
-    has "$(as alice cat "nodestage-$JOBID.txt")" "were not there when the job ended" "reslts: nothing of that name" optional
+    wait_until 10 notice_says "$JOBID" "were not there when the job ended"
+    has "$(notice "$JOBID")" "were not there when the job ended" "reslts: nothing of that name" optional
     [ "$(as alice cat /project/right/model)" = model ]
     as alice nodestage report "$JOBID" | grep -F "nothing of that name"
     assert_clean
     # Written where the job began.
     sbatch_wait -w n1 --stage-out=written:/project/misspelt --wrap 'echo w >written'
-    has "$(as alice cat "nodestage-$JOBID.txt")" "there is one in /home/alice, but results are taken from" 'cd $SLURM_TMPDIR'
+    wait_until 10 notice_says "$JOBID" "there is one in /home/alice, but results are taken from"
+    has "$(notice "$JOBID")" "there is one in /home/alice, but results are taken from" 'cd $SLURM_TMPDIR'
     assert_clean
     sbatch_wait -w n1 --stage-out=reslts:/project/misspelt,optional --wrap "$script"
     fails on ctl test -e "/home/alice/nodestage-$JOBID.txt"

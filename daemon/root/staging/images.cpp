@@ -99,7 +99,7 @@ bool Images::take_fault(JobRecord& record) {
 void Images::worker_ended(const JobKey& key, const WorkerEnd& end) {
   JobRecord* record = deps_.table.find(key);
   if (record == nullptr || record->ended) return;
-  // The kernel's word on memory says more than what is left of the worker.
+  // The kernel's word on memory says more than what the worker has reported.
   if (end.kind == WorkerEnd::Kind::no_memory || !take_fault(*record))
     record->image_fault = "the process that serves them " + end.text;
   if (!record->image_fault.empty())

@@ -133,7 +133,7 @@ side_by_side() {
     return $failed
 }
 
-# wait_for SECONDS CMD...: polls CMD until it succeeds; SECONDS are those of an idle machine, and four times as many are waited.
+# wait_for SECONDS CMD...: polls CMD until it succeeds; SECONDS is for an idle machine; it waits up to four times as long.
 wait_for() {
     local end=$((SECONDS + 4 * $1)) pause=0.05 polls=0
     shift

@@ -63,7 +63,7 @@ stop_service() {
     if ! wait_for "$seconds" service_gone "$host" "$name"; then
         signal_service "$host" "$name" KILL
         wait_for 5 service_gone "$host" "$name" || true
-        warn "$name on $host did not end within $seconds s of SIG$signal, so it got SIGKILL"
+        warn "$name on $host did not end in time after SIG$signal, so it got SIGKILL"
         return 1
     fi
     rm -f "$(host_root "$host")/.harness/$name.pid"

@@ -123,7 +123,7 @@ wait_idle() {
     if ! wait_for "$1" all_idle; then
         on_host ctl sinfo --Node --long >&2
         on_host ctl sinfo -R >&2
-        warn "not all nodes are idle after $1 s"
+        warn "not all nodes are idle in time"
         return 1
     fi
 }
