@@ -27,11 +27,10 @@ std::string pending_path(const std::string& runtime_dir, std::uint32_t job) {
 constexpr mode_t k_passage = 0711;
 
 Status make_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), k_passage) == 0) {
-    // slurmd's umask is unknown.
-    return ::chmod(path.c_str(), k_passage) == 0 ? Status() : system_error(path);
-  }
-  return errno == EEXIST ? Status() : system_error(path);
+  TRY_ASSIGN(const bool is_new, make_missing_directory(AT_FDCWD, path, k_passage));
+  // slurmd's umask is unknown.
+  if (is_new && ::chmod(path.c_str(), k_passage) != 0) return system_error(path);
+  return {};
 }
 
 // Opens the directory if the caller alone can create names in it.

@@ -135,6 +135,8 @@ int become_srun(const RecoverArguments& arguments, const JobId& id, const std::s
                                     "-n" + count,
                                     "--ntasks-per-node=1",
                                     "--kill-on-bad-exit=0",
+                                    "--input=none",  // that of a loop around this is not its own
+                                    "--mpi=none",
                                     "--stage-wait=none"};
   if (const std::string partition = partition_of(nodes.front()); !partition.empty())
     words.push_back("--partition=" + partition);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -108,10 +109,15 @@ class Walk {
     if (entry.fts_info == FTS_D)
       entry.fts_number = is_behind_link ? entry.fts_level + 1 : top_of(entry);
     if (is_behind_link) count_behind(entry);
-    if (entry.fts_info == FTS_DNR || entry.fts_info == FTS_ERR || entry.fts_info == FTS_NS)
+    if (entry.fts_info == FTS_DNR || entry.fts_info == FTS_ERR || entry.fts_info == FTS_NS ||
+        (entry.fts_info == FTS_F && is_closed(entry)))
       return add_unreadable(entry);
     if (!is_behind_link && look_at_link(tree, entry)) return;
     if (entry.fts_level > 0 || !look_.only.empty()) count_entry(entry, seen_, block_);
+  }
+
+  static bool is_closed(const FTSENT& entry) {
+    return ::faccessat(AT_FDCWD, entry.fts_accpath, R_OK, AT_EACCESS) != 0 && errno == EACCES;
   }
 
   // The level of entries from which no ".." may lead further up: the top, or what a link on the way
@@ -152,7 +158,8 @@ class Walk {
     if (look_.filter != nullptr && look_.filter->excludes(name)) return;
     if (seen_.unreadable++ > 0) return;
     seen_.first_unreadable = std::move(name);
-    seen_.is_first_own = entry.fts_info == FTS_DNR && entry.fts_statp->st_uid == ::geteuid();
+    const bool is_known = entry.fts_info == FTS_DNR || entry.fts_info == FTS_F;
+    seen_.is_first_own = is_known && entry.fts_statp->st_uid == ::geteuid();
   }
 
   const DirectoryLook& look_;

@@ -220,6 +220,7 @@ SlurmOutput find_output(const std::string& wanted) {
 
 SlurmOutput read_output(std::string_view output) {
   static constexpr std::string_view k_path = "   StdOut=";
+  static constexpr std::string_view k_work_dir = "   WorkDir=";
   SlurmOutput found;
   const auto lines = split(output, '\n');
   if (!lines.empty()) {
@@ -232,11 +233,12 @@ SlurmOutput read_output(std::string_view output) {
     const std::uint32_t het_job = number_behind(" HetJobId=");
     if (number_behind(" HetJobOffset=") != 0) found.het_job = het_job;
   }
-  if (output.find(" BatchFlag=0") != std::string_view::npos) return found;
+  const bool is_batch = output.find(" BatchFlag=0") == std::string_view::npos;
   for (const std::string_view line : lines) {
-    if (!line.starts_with(k_path)) continue;
-    found.path = line.substr(k_path.size());
-    break;
+    if (line.starts_with(k_work_dir) && found.work_dir.empty())
+      found.work_dir = line.substr(k_work_dir.size());
+    if (line.starts_with(k_path) && found.path.empty() && is_batch)
+      found.path = line.substr(k_path.size());
   }
   return found;
 }

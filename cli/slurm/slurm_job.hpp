@@ -73,6 +73,7 @@ Result<JobId> find_job_id(const std::string& text);
 // whatever Slurm says of the others.
 struct SlurmOutput {
   std::string path;                     // empty: not known
+  std::string work_dir;                 // the same
   std::uint32_t het_job = k_no_number;  // the first component, if the job is a later one
 };
 SlurmOutput find_output(const std::string& wanted);  // named as for find_job()

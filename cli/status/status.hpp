@@ -29,6 +29,7 @@ struct JobEnd {
   std::string output;              // the path of its output file; empty: not known, or it has none
   bool is_read = false;            // the output file could be read on this host
   std::vector<std::string> lines;  // what nodestage wrote there, the last ones; printable
+  std::string notice;  // of results that did not arrive, if the lines say nothing of results
 };
 
 struct StatusReport {

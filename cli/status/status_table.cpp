@@ -51,6 +51,30 @@ bool has_undelivered(const std::vector<std::string>& lines) {
                      [](const auto& of_node) { return of_node.second != Results::delivered; });
 }
 
+bool tells_of_results(const std::vector<std::string>& lines) {
+  return std::any_of(lines.begin(), lines.end(),
+                     [](const std::string& line) { return results_in(line) != Results::nothing; });
+}
+
+// Returns the path of a notice of the job (daemon/worker/out/job_output.hpp) that does not say that
+// all is well in the end; or "".
+std::string notice_of_loss(const SlurmJob& job, const SlurmOutput& output) {
+  const std::string start = "nodestage-" + std::to_string(job.id);
+  const std::string beside = output.path.substr(0, output.path.rfind('/') + 1);
+  for (const std::string& directory : {beside, output.work_dir + "/"}) {
+    auto names = DirectoryStream::at(AT_FDCWD, directory);
+    while (const auto name = names.next()) {
+      if (!name->starts_with(start) || !name->ends_with(".txt")) continue;
+      const char next = (*name)[start.size()];
+      if (next != '.' && next != '-') continue;
+      std::string path = directory + std::string(*name);
+      const auto text = read_output_end(path, job.uid);
+      if (text && text->find(k_notice_is_over) == std::string::npos) return path;
+    }
+  }
+  return {};
+}
+
 void drop_outdated(std::vector<std::string>& lines) {
   std::set<std::string> ended;  // nodes that keep nothing any more
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
@@ -135,7 +159,14 @@ JobEnd end_of_job(const SlurmJob& job, const std::string& wanted) {
   if (job.state == k_completing) end.nodes = job.nodes;
   const SlurmOutput output = find_output(wanted);
   end.output = output.path;
-  if (end.output.empty()) return end;
+  const auto look_for_notice = [&] {
+    if (!end.is_completing && !tells_of_results(end.lines))
+      end.notice = notice_of_loss(job, output);
+  };
+  if (end.output.empty()) {
+    look_for_notice();
+    return end;
+  }
   const std::string beside =
       output.path.substr(0, output.path.rfind('/') + 1) + lines_file_name(job.id);
   const auto text = read_output_end(output.path, job.uid);
@@ -146,13 +177,14 @@ JobEnd end_of_job(const SlurmJob& job, const std::string& wanted) {
   if (output.het_job != k_no_number && job.nodes.empty()) return end;
   end.lines = lines_of_nodestage((text ? *text + "\n" : "") + (apart ? *apart : ""),
                                  names_of_component(job, output.het_job));
+  look_for_notice();
   return end;
 }
 
 bool has_failed(const StatusReport& report) {
   if (report.end) {
     const bool may_be_well = report.slurm_state == "COMPLETED" || report.end->is_completing;
-    return !may_be_well || has_undelivered(report.end->lines);
+    return !may_be_well || has_undelivered(report.end->lines) || !report.end->notice.empty();
   }
   return std::any_of(report.jobs.begin(), report.jobs.end(), [](const JobStatus& status) {
     return status.row.state == to_text(JobState::failed) ||
@@ -171,6 +203,8 @@ std::string end_text(const JobEnd& end, const std::string& job, const std::strin
             ": if it has results, they are delivered there now\n";
   }
   for (const std::string& line : end.lines) text += "  " + line + "\n";
+  if (!end.notice.empty())
+    text += "  not all of its results arrived: " + printable(end.notice) + " has the reason\n";
   return text + sources_of(end, job) + "\n";
 }
 

@@ -43,12 +43,24 @@ Result<Fd> open_beneath(int dir_fd, const std::string& path, int flags, unsigned
   how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
   how.mode = mode;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | resolve;
-  long fd = 0;
-  do {
+  // EAGAIN: a directory on the way was renamed, or, with O_NONBLOCK, the file's owner has a lease
+  // on it (fcntl_locking(2)), which can last.
+  constexpr int k_tries = 100;
+  long fd = -1;
+  for (int i = 0; fd < 0 && i < k_tries; ++i) {
     fd = ::syscall(SYS_openat2, dir_fd, path.c_str(), &how, sizeof how);
-  } while (fd < 0 && (errno == EINTR || errno == EAGAIN));
+    if (fd < 0 && errno != EINTR && errno != EAGAIN) break;
+  }
   if (fd < 0) return system_error(path);
   return Fd(static_cast<int>(fd));
+}
+
+Result<bool> make_missing_directory(int dir_fd, const std::string& path, unsigned mode) {
+  struct stat info {};
+  if (::fstatat(dir_fd, path.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) return false;
+  if (::mkdirat(dir_fd, path.c_str(), mode) == 0) return true;
+  if (errno != EEXIST) return system_error(path);
+  return false;
 }
 
 Result<std::string> read_all(int fd, std::size_t max_bytes) {

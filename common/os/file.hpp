@@ -55,6 +55,12 @@ class [[nodiscard]] Fd {
 // as a terminal of this process.
 inline constexpr int k_open_source = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 
+// Makes a directory if nothing has that name, and returns whether it did. It looks first: mkdir
+// waits for the lock of the directory around it, also for a name that is there, and who may list
+// that can hold its lock for as long as they like (by reading it into memory of a file system of
+// theirs). dir_fd may be AT_FDCWD.
+Result<bool> make_missing_directory(int dir_fd, const std::string& path, unsigned mode);
+
 // Returns whether there is a directory, or a link to one.
 bool leads_to_directory(const std::string& path);
 // Returns whether there is an entry of that name, whatever it is. dir_fd may be AT_FDCWD.

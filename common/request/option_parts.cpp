@@ -183,10 +183,12 @@ Error unknown_key(const std::string& key) {
   }
   const std::string meant =
       owners.empty() ? did_you_mean(key, names) : ": it is a key of " + owners;
-  const bool may_be_a_path = meant.empty();
-  return Error{EINVAL,
-               "unknown key '" + key + "'" + meant +
-                   (may_be_a_path ? "; write \\, for a comma inside a path" : ""),
+  const bool is_pattern =
+      std::is_same_v<Item, DatasetItem> && key.find_first_of("*?[") != std::string::npos;
+  const char* const hint = !meant.empty() ? ""
+                           : is_pattern   ? "; give each pattern its key: include=A,include=B"
+                                          : "; write \\, for a comma inside a path";
+  return Error{EINVAL, "unknown key '" + key + "'" + meant + hint,
                "keys: " + keys + "; more: man 7 nodestage"};
 }
 

@@ -196,7 +196,7 @@ std::size_t descriptors_for_connections(const Config& config) {
 Status serve(const Arguments& arguments, Config& config) {
   const std::string runtime_dir = config.daemon.socket.substr(0, config.daemon.socket.rfind('/'));
   // As the plugin makes it (marker.cpp): users list nothing there.
-  if (::mkdir(runtime_dir.c_str(), 0711) != 0 && errno != EEXIST) return system_error(runtime_dir);
+  TRY(make_missing_directory(AT_FDCWD, runtime_dir, 0711));
   TRY_ASSIGN(const Fd signals, block_signals());
   TRY_ASSIGN(Loop loop, Loop::create());
   TRY_ASSIGN(Areas areas, Areas::open(tmpdir_root(config)));

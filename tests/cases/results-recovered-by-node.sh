@@ -16,8 +16,9 @@ has "$said" 'a: something else has that name in the target' "The results of job 
 holds back/n2/r/a mine
 holds back/n1/r/a n1
 rm back/n2/r/a
-said=$(nodestage recover "$job" back --all-nodes 2>&1)
+said=$(printf 'the next line of a loop\n' | { nodestage recover "$job" back --all-nodes 2>&1; cat; })
 echo "$said"
+has "$said" 'the next line of a loop'
 has "$said" "n2 no longer holds results of job $job" 'when= excludes it' 'absent: nothing of that name'
 lacks "$said" 'never: skipped: was delivered before' 'absent: skipped: was delivered before'
 holds back/n2/r/a n2

@@ -109,6 +109,9 @@ TEST_CASE("golden messages: the keys that an option knows") {
         "  --stage-out=r:/t,zzzzzz\n"
         "                   ^~~~~~\n"
         "keys: when=, every=, pack, optional, prune; more: man 7 nodestage");
+  CHECK(dataset_fault("/a,include=*.png,*.jpg")
+            .starts_with("--stage-dataset: unknown key '*.jpg'; give each pattern its key: "
+                         "include=A,include=B\n"));
   CHECK(venv_fault("/a,zzzzzz")
             .ends_with("\nkeys: python=, module=, wheels=, optional, shared; more: man 7 "
                        "nodestage"));

@@ -113,6 +113,7 @@ TEST_CASE("scontrol: the output of a batch job") {
         "/a b");
   CHECK(read_output("JobId=12\n   Requeue=1 BatchFlag=0\n   StdOut=/a\n").path.empty());
   CHECK(read_output("").path.empty());
+  CHECK(read_output("JobId=12\n   BatchFlag=0\n   WorkDir=/w d\n").work_dir == "/w d");
 }
 
 TEST_CASE("scontrol: a later component of a heterogeneous job, whose output is the first one's") {

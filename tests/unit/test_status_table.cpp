@@ -259,6 +259,35 @@ TEST_CASE("of a later component that never started, nothing in the first one's o
   CHECK(started.lines.size() == 2);
 }
 
+TEST_CASE(
+    "results that did not arrive are known by their notice, if the output says nothing of them") {
+  const Scratch scratch;
+  const std::string notice = scratch / "nodestage-12-n2.txt";
+  std::ofstream(scratch / "nodestage-123.txt") << "of another job\n";
+  std::ofstream(scratch / "scontrol")
+      << "#!/bin/sh\necho 'JobId=12 JobName=a'\n"
+         "echo '   WorkDir="
+      << scratch.path().string() << "'\necho '   StdOut=/dev/null'\n";
+  ::chmod((scratch / "scontrol").c_str(), 0700);
+  const std::string path = ::getenv("PATH") == nullptr ? "" : ::getenv("PATH");
+  ::setenv("PATH", (scratch.path().string() + ":" + path).c_str(), 1);
+  SlurmJob job;
+  job.id = 12;
+  job.uid = ::geteuid();
+  job.state = "COMPLETED";
+  StatusReport report = over("COMPLETED", {});
+  report.end = end_of_job(job, "12");
+  CHECK_FALSE(has_failed(report));
+  std::ofstream(notice) << "These results could not be delivered:\n";
+  report.end = end_of_job(job, "12");
+  CHECK(has_failed(report));
+  CHECK(has(end_text(*report.end, "12", "COMPLETED"), notice + " has the reason"));
+  std::ofstream(notice) << "All results are delivered now. You " << k_notice_is_over << "\n";
+  report.end = end_of_job(job, "12");
+  CHECK_FALSE(has_failed(report));
+  ::setenv("PATH", path.c_str(), 1);
+}
+
 TEST_CASE("of the progress in an output, what each node said last is shown") {
   const std::string at = "data.tar: 1.2 of 4.0 GiB (30%), 310.0 MiB/s, 12 files";
   CHECK(lines_of_nodestage("nodestage: n1: a\nnodestage: n1: " + at + "\nnodestage: n2: " + at +

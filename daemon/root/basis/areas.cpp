@@ -25,7 +25,7 @@ constexpr const char* k_images = ".nodestage-images";  // k_image_area
 constexpr off_t k_small_file = off_t{1} << 20;         // is removed at once
 
 Result<Fd> make_private(int dir_fd, const std::string& name, std::uint32_t owner) {
-  if (::mkdirat(dir_fd, name.c_str(), 0700) != 0 && errno != EEXIST) return system_error(name);
+  TRY(make_missing_directory(dir_fd, name, 0700));
   TRY_ASSIGN(Fd fd, open_at(dir_fd, name, k_directory));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error(name);
@@ -46,7 +46,7 @@ Result<Fd> open_passage(int dir_fd, const std::string& name, std::uint32_t owner
 }
 
 Result<Fd> make_passage(int dir_fd, const std::string& name, std::uint32_t owner) {
-  if (::mkdirat(dir_fd, name.c_str(), 0711) != 0 && errno != EEXIST) return system_error(name);
+  TRY(make_missing_directory(dir_fd, name, 0711));
   return open_passage(dir_fd, name, owner);
 }
 

@@ -158,14 +158,14 @@ std::string held_notice(const JobRecord& record, const Config::Hold& settings) {
 std::string delivered_notice(const JobRecord& record) {
   return title(record) +
          "All results of the job are delivered now, after earlier tries had failed.\nYou need not "
-         "do anything, and can remove this file.\n" +
-         updated();
+         "do anything, and " +
+         std::string(k_notice_is_over) + "\n" + updated();
 }
 
 std::string recovered_notice(const JobRecord& record, const std::string& directory) {
   return title(record) + "The results that had not been delivered were copied to\n    " +
-         printable(directory) +
-         "\nand are no longer kept on the node. You can remove this file.\n" + updated();
+         printable(directory) + "\nand are no longer kept on the node. You " +
+         std::string(k_notice_is_over) + "\n" + updated();
 }
 
 std::string expired_notice(const JobRecord& record) {

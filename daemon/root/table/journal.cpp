@@ -336,7 +336,7 @@ Result<JobRecord> decode_record(std::string_view text) {
 
 Result<Journal> Journal::open(const std::string& state_dir) {
   for (const std::string& path : {state_dir, state_dir + "/jobs"})
-    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return system_error(path);
+    TRY(make_missing_directory(AT_FDCWD, path, 0700));
   TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, state_dir + "/jobs", O_RDONLY | O_DIRECTORY));
   return Journal(std::move(directory));
 }

@@ -37,7 +37,7 @@ Records::Records(const std::string& state_dir, const Config& config) : config_(c
 
 Status Records::open(const std::string& state_dir) {
   const std::string path = state_dir + "/records";
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return system_error(path);
+  TRY(make_missing_directory(AT_FDCWD, path, 0700));
   TRY_ASSIGN(Fd directory, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY));
   directory_ = std::move(directory);
   auto names = DirectoryStream::at(directory_->get());

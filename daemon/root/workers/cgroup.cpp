@@ -36,6 +36,8 @@ std::vector<pid_t> processes_in(const std::string& directory) {
   return pids;
 }
 
+// Users list nothing there, or each of them could hold up the daemon (make_missing_directory()).
+constexpr mode_t k_unlisted = 0711;
 constexpr const char* k_limiting[] = {"cpu", "memory", "pids"};
 
 // Version 2: delegates the limiting controllers to the children of `directory`. A cgroup that does
@@ -99,6 +101,9 @@ Result<Cgroups> Cgroups::discover(const std::string& cgroup, const std::string& 
     if (mount == mounts.end() || place == places.end()) continue;
     Base base{kind, directory_of(mount->second, place->second)};
     if (base.directory.empty() || ::access(base.directory.c_str(), W_OK) != 0) continue;
+    // Not that of the whole machine, where there is no cgroup of a service's.
+    if (base.directory != mount->second.point)
+      static_cast<void>(::chmod(base.directory.c_str(), k_unlisted));
     if (kind == Kind::unified) {
       add_enabled(base.directory, limited);
     } else {
@@ -133,7 +138,7 @@ Status Cgroups::set_limits(const std::string& directory, const CgroupLimits& lim
 Status Cgroups::create(const std::string& name, const CgroupLimits& limits) const {
   for (const Base& base : bases_) {
     const std::string directory = path(base, name);
-    if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) return system_error(directory);
+    TRY(make_missing_directory(AT_FDCWD, directory, k_unlisted));
     TRY(set_limits(directory, limits));
   }
   return {};
