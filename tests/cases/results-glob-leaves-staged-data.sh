@@ -14,3 +14,21 @@ nodestage push
 ls o3
 SCRIPT
 [ "$(cd o3 && find . -type f | sort | xargs)" = "./d/sub/b ./other/new ./result" ]
+# Links to what is in the cache or in memory lead nowhere afterwards: a note counts them. What a job wrote into memory is lost,
+# and nobody calls it unchanged.
+ways='cd $SLURM_TMPDIR && mkdir r && ln -s ../d/a r/one && ln -s d/sub rr && touch d/new 2>/dev/null || true'
+for key in shared in=memory; do
+    job -w n1 --mem=100 --stage-dataset=d.tar,$key "--stage-out=*:end-$key" --wrap "$ways"
+    prints '2 links lead to what was staged, which is not copied back: r/one, rr'
+    [ -L end-$key/r/one ]
+    [ $key = shared ] || has "$output" 'in memory, and what the job wrote there is not delivered: d'
+    [ $key = shared ] || lacks "$output" 'left out as staged and unchanged'
+done
+says --stage-dataset=d.tar,in=memory '--stage-out=*:run' -- sh -c "$ways"
+has "$said" '2 links lead to what was staged, which is not copied back: r/one, rr' 'in memory, and what the job wrote there is not delivered: d'
+# An output that is a link out of the directory: its data are not kept.
+job -w n1 --mem=100 --stage-dataset=d.tar,in=memory --stage-out=rr:elsewhere --wrap "$ways"
+prints 'rr: a link there leads out of the job directory, to '
+has "$output" '/d/sub: only the link is kept, and what is there is not; let the job put results into $SLURM_TMPDIR itself'
+nodestage recover "$job" back --node=n1
+[ -L back/rr ]

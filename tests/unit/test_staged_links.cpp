@@ -278,6 +278,64 @@ TEST_CASE("a link to what is in a mounted image stays as it is, with a note") {
         std::string::npos);
 }
 
+TEST_CASE("a link to what goes with the job, of the cache or in memory, is named in a note") {
+  for (const std::string area : {"/l/.nodestage-cache/20001.8794/ds", "/m/.nodestage-memory/7.0/ds",
+                                 "/m/nodestage-memory-a1/ds", "/tmp/nodestage-push-a1/image.0"}) {
+    for (const std::string target : {"o", "o.tar"}) {
+      CAPTURE(area);
+      JobOnData job;
+      fs::create_symlink(area, job.directory / "ds");
+      end_staging(job);
+      fs::create_directory(job.directory / "r");
+      fs::create_symlink("../ds/1", job.directory / "r/one");
+      fs::create_symlink(area + "/2", job.directory / "r/two");
+      job.deliver("r", target);
+      check_links(unpacked(job, target), {{"one", "../ds/1"}, {"two", area + "/2"}});
+      CHECK(job.note() == "2 links lead to what was staged, which is not copied back: one, two");
+    }
+  }
+}
+
+TEST_CASE("with directories of the job, a link to what is kept is named in a note") {
+  JobOnData job;
+  job.request.datasets[0].shared = job.request.datasets[0].writable = true;
+  fs::create_directories(job.directory / ".nodestage-shared");
+  fs::create_symlink("/l/.nodestage-cache/20001.8794/ds", job.directory / kept_place("ds"));
+  link_in(job, "ds/1", kept_place("ds") + "/1");
+  end_staging(job);
+  fs::create_directory(job.directory / "r");
+  fs::create_symlink("../ds/1", job.directory / "r/one");
+  fs::create_symlink("1", job.directory / "ds/l2");
+  job.deliver("*", "o/");
+  CHECK(names_in(job.target / "o/ds") == Names{"l2"});
+  CHECK(
+      job.note().find("2 links lead to what was staged, which is not copied back: ds/l2, r/one") !=
+      std::string::npos);
+}
+
+TEST_CASE("of what is in memory, nobody says that it is unchanged") {
+  JobOnData job;
+  job.request.datasets.push_back({"/p/m.tar", "sub/m"});
+  job.request.datasets.push_back({"/p/g*", ""});
+  job.write("sub/old", "staged");
+  job.write("plain", "staged");
+  job.request.datasets.push_back({"/p/plain", "plain"});
+  for (const char* name : {"ds", "sub/m", "g1"})
+    fs::create_symlink(std::string("/m/.nodestage-memory/7.0/") + name, job.directory / name);
+  end_staging(job);
+  job.write("result", "r");
+  job.ask("*", "o");
+  job.ask("d*", "p");
+  CHECK(job.run() == 0);
+  CHECK(names_in(job.target) == Names{"o"});
+  CHECK(job.note(0) ==
+        "left out as staged and unchanged: plain; in memory, and what the job wrote there is not "
+        "delivered: ds, g1, sub/m; only what was changed or added since the staging: sub");
+  CHECK(job.note(1).starts_with(
+      "d*: matches only what was staged (in memory, and what the job wrote there is not "
+      "delivered: ds) in the job's directory"));
+}
+
 TEST_CASE("a path lies in any of many when one of them is it or above it") {
   const std::set<std::string> tops = {"a", "b/c", "bc"};
   for (const char* path : {"a", "a/x", "b/c", "b/c/x/y", "bc"}) CHECK(lies_in_any(path, tops));

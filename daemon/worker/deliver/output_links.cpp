@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "common/os/file.hpp"
@@ -43,9 +45,14 @@ bool stays_below(int directory_fd, const std::string& text) {
 // Returns whether it is the daemon's or its workers'.
 bool is_hidden(const std::string& path) { return path.starts_with(".nodestage"); }
 
-// Returns whether the absolute path is where an image is mounted for a job, or below.
-bool is_in_image(const std::string& path) {
-  return path.find("/" + std::string(k_image_area)) != std::string::npos;
+// Returns whether the absolute path is in what goes with the job: images, the cache, data in
+// memory.
+bool is_in_area(const std::string& path) {
+  constexpr std::string_view k_areas[] = {"/.nodestage-images/", "/.nodestage-cache/",
+                                          "/.nodestage-memory/", "/nodestage-push-",
+                                          "/nodestage-memory-"};  // the last ones: of a run
+  return std::any_of(std::begin(k_areas), std::end(k_areas),
+                     [&path](auto area) { return path.find(area) != std::string::npos; });
 }
 
 }  // namespace
@@ -111,7 +118,7 @@ Result<LinkFate> OutputLinks::look(const SourceEntry& link, const std::string& t
 
 Result<LinkFate> OutputLinks::absolute(const std::string& text, const std::string& target) const {
   const auto below = tree_.below(text);
-  if (!below && is_in_image(text)) return LinkFate{LinkFate::Action::staged};
+  if (!below && is_in_area(text)) return LinkFate{LinkFate::Action::staged};
   if (!below) return LinkFate{};
   if (below->starts_with(k_kept_prefix)) return LinkFate{LinkFate::Action::staged};
   TRY_ASSIGN(ResolvedPath place, find({*below, LastLink::keep}));
@@ -144,8 +151,7 @@ Result<LinkFate> OutputLinks::of_place(ResolvedPath place, const std::string& ta
 }
 
 LinkFate OutputLinks::fate_of(ResolvedPath place, const std::string& target) const {
-  if (place.kind == PlaceKind::outside && is_in_image(place.path))
-    return {LinkFate::Action::staged};
+  if (place.kind == PlaceKind::outside && is_in_area(place.path)) return {LinkFate::Action::staged};
   if (place.kind == PlaceKind::outside) return with_text(place.path, {});
   if (const auto copy = copy_of(place))
     return with_text(relative_text(target, *copy), std::move(place));

@@ -17,8 +17,14 @@
 namespace nodestage {
 namespace {
 
-Error named(const std::string& path, int code) {
-  if (code == EXDEV) return Error{code, path + ": a link there leads out of the job directory"};
+Error named(const JobTree& job, const std::string& path, int code) {
+  if (code == EXDEV) {
+    const auto place = job.find({path});
+    return Error{code, path + ": a link there leads out of the job directory" +
+                           (place ? ", to " + shown(place->path) : "") +
+                           ": only the link is kept, and what is there is not; let the job put " +
+                           "results into $SLURM_TMPDIR itself"};
+  }
   if (code == ENOTCONN) {
     const Error fault = source_fault(system_error(path, code), {});
     return Error{fault.code, path + ": " + fault.what};
@@ -38,7 +44,7 @@ Result<bool> add_matches(GlobWalk& walk, const JobTree& job, const std::string& 
   const Status searched = walk.add(name);
   if (!searched && searched.error().code == E2BIG)
     return Error{E2BIG, name + ": too many directories would be searched"};
-  if (!searched) return named(searched.error().what, searched.error().code);
+  if (!searched) return named(job, searched.error().what, searched.error().code);
   return walk.count() > before;
 }
 
@@ -61,8 +67,8 @@ Result<OutputSource> find_output_source(const JobTree& job, const std::string& s
   const std::string path = source.substr(0, source.find_last_not_of('/') + 1);
   OutputSource result;
   const auto literal = job.find({path});
-  if (!literal) return named(path, literal.error().code);
-  if (literal->kind == ResolvedPath::Kind::outside) return named(path, EXDEV);
+  if (!literal) return named(job, path, literal.error().code);
+  if (literal->kind == ResolvedPath::Kind::outside) return named(job, path, EXDEV);
   if (literal->kind == ResolvedPath::Kind::there) {
     result.kind =
         S_ISDIR(literal->info.st_mode) ? OutputSource::Kind::directory : OutputSource::Kind::file;
@@ -79,9 +85,9 @@ Result<ResolvedPath> place_of(const JobTree& job, const OutputSource& source,
                               const std::string& path) {
   const bool is_match = source.kind == OutputSource::Kind::matches;
   auto place = job.find({path, is_match ? LastLink::keep : LastLink::follow});
-  if (!place) return named(path, place.error().code);
+  if (!place) return named(job, path, place.error().code);
   if (place->kind == ResolvedPath::Kind::there) return place;
-  return named(path, place->kind == ResolvedPath::Kind::outside ? EXDEV : ENOENT);
+  return named(job, path, place->kind == ResolvedPath::Kind::outside ? EXDEV : ENOENT);
 }
 
 namespace {

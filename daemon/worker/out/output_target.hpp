@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct OutputSource {
   // in which some is not.
   std::vector<std::string> unchanged = {};
   std::vector<std::string> changed = {};
+  std::set<std::string> in_memory = {};  // items at and below matches that are there
   // Of `matches`: the names that the source's braces stand for of which there is nothing.
   std::vector<std::string> absent = {};
   // Of `missing`: there is a link of that name, which leads to nothing.

@@ -227,20 +227,10 @@ void copy_all(const OutputSource& source, const RecoverOrder& order, const JobRe
   report.finish({});
 }
 
-// The part of a path that is a link out of the job directory.
-std::string link_out(const JobTree& job, const std::string& path) {
-  for (std::size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
-    std::string part = path.substr(0, end);
-    const auto place = job.find({part});
-    if (place && place->kind == ResolvedPath::Kind::outside) return part;
-  }
-  return path;
-}
-
 // Copies all that the tree has of an output that is not in it.
 void recover_link(const std::string& source, const RecoverOrder& order, const JobResults& job,
                   MadeEntries& made, OutputReport& report) {
-  const std::string link = link_out(job.tree, source.substr(0, source.find_last_not_of('/') + 1));
+  const std::string link = job.tree.link_out(source.substr(0, source.find_last_not_of('/') + 1));
   report.add_note(link + ": leads out of the job's directory, and was copied as a link");
   report.begin("", order.recover_to + "/" + link);
   copy_all({Kind::matches, {link}}, order, job, made, report);

@@ -23,6 +23,7 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_compiled = "__pycache__";
+constexpr const char* k_memory = "nodestage-memory";  // in what links to items in memory lead to
 constexpr std::size_t k_most_listed = 3;
 constexpr std::size_t k_shown_width = 60;
 constexpr std::size_t k_most_sources = 64;
@@ -34,11 +35,6 @@ std::string normal(const std::string& path) {
   std::string text = std::filesystem::path(path).lexically_normal();
   while (text.ends_with('/')) text.pop_back();
   return text;
-}
-
-bool is_at_or_below(const std::string& path, const std::string& directory) {
-  return path.starts_with(directory) &&
-         (path.size() == directory.size() || path[directory.size()] == '/');
 }
 
 // Puts a star for braces, or thousands of names would be compared with each entry.
@@ -160,7 +156,7 @@ void StagedData::add_names(const std::string& source, const DatasetItem& item, c
   for (const std::string& name : {whole, bare, default_name(source, item)}) {
     const bool is_new = std::none_of(places_.begin(), places_.end(),
                                      [&name](const Place& one) { return one.name == name; });
-    if (!is_new) continue;
+    if (!is_new || name.empty()) continue;
     places_.push_back(place);
     places_.back().name = name;
   }
@@ -168,7 +164,7 @@ void StagedData::add_names(const std::string& source, const DatasetItem& item, c
 
 const StagedData::Place* StagedData::place_of(const std::string& path) const {
   const auto place = std::find_if(places_.begin(), places_.end(), [&](const Place& one) {
-    if (!one.is_glob) return is_at_or_below(path, one.name);
+    if (!one.is_glob) return lies_in(path, one.name);
     const std::string name = first_part(path);
     return (!placed_ || placed_->count(name) > 0) &&
            ::fnmatch(one.name.c_str(), name.c_str(), 0) == 0;
@@ -178,7 +174,7 @@ const StagedData::Place* StagedData::place_of(const std::string& path) const {
 
 bool StagedData::is_above(const std::string& path) const {
   return std::any_of(places_.begin(), places_.end(), [&path](const Place& place) {
-    return !place.is_glob && place.name != path && is_at_or_below(place.name, path);
+    return !place.is_glob && place.name != path && !path.empty() && lies_in(place.name, path);
   });
 }
 
@@ -277,7 +273,7 @@ bool StagedData::is_named(const std::vector<std::string>& globs, const std::stri
     const std::size_t slash = glob.substr(0, end).rfind('/');
     if (slash == std::string::npos) return false;
     const std::string top = normal(glob.substr(0, slash));
-    return place_of(top) != nullptr && is_at_or_below(path, top);
+    return place_of(top) != nullptr && lies_in(path, top);
   });
 }
 
@@ -286,8 +282,7 @@ OutputSource StagedData::results_of(const JobTree& job, const std::string& sourc
   const auto is_spread = [this](const std::string& path) {
     const std::string whole = normal(path);
     return std::any_of(places_.begin(), places_.end(), [&whole](const Place& place) {
-      return place.is_spread &&
-             (is_at_or_below(whole, place.name) || is_at_or_below(place.name, whole));
+      return place.is_spread && (lies_in(whole, place.name) || lies_in(place.name, whole));
     });
   };
   if (found.kind != OutputSource::Kind::matches) {
@@ -299,7 +294,15 @@ OutputSource StagedData::results_of(const JobTree& job, const std::string& sourc
   for (std::string& path : found.paths) {
     if (!meets(path) || (globs && is_named(*globs, path) && !is_spread(path))) {
       paths.push_back(std::move(path));
-    } else if (is_all_unchanged(job, path, IfUnknown::changed)) {
+      continue;
+    }
+    for (const Place& place : places_) {
+      const std::string& name = place.is_glob ? path : place.name;
+      if (lies_in(name, path) && link_text(job_fd_, name).find(k_memory) != std::string::npos)
+        found.in_memory.insert(name);
+    }
+    if (found.in_memory.contains(path)) continue;
+    if (is_all_unchanged(job, path, IfUnknown::changed)) {
       found.unchanged.push_back(std::move(path));
     } else {
       found.changed.push_back(path);
@@ -319,16 +322,22 @@ Result<OutputSource> find_results(const JobTree& job, const std::string& source,
 
 std::string left_out_note(const OutputSource& source) {
   std::string text;
-  if (!source.unchanged.empty())
-    text = "left out as staged and unchanged: " +
-           listed(source.unchanged, k_most_listed, k_shown_width);
-  if (source.changed.empty()) return text;
-  return text + (text.empty() ? "" : "; ") + "only what was changed or added since the staging: " +
-         listed(source.changed, k_most_listed, k_shown_width);
+  const auto add = [&text](const char* what, const std::vector<std::string>& names) {
+    if (!names.empty())
+      text += (text.empty() ? "" : "; ") + (what + listed(names, k_most_listed, k_shown_width));
+  };
+  add("left out as staged and unchanged: ", source.unchanged);
+  add("in memory, and what the job wrote there is not delivered: ",
+      {source.in_memory.begin(), source.in_memory.end()});
+  add("only what was changed or added since the staging: ", source.changed);
+  return text;
 }
 
 std::string nothing_note(const std::string& source, const OutputSource& found) {
   if (found.is_dangling) return source + ": a link to what does not exist, in the job's directory";
+  if (!found.in_memory.empty())
+    return source + ": matches only what was staged (" + left_out_note(found) +
+           ") in the job's directory";
   if (found.unchanged.empty()) return source + ": nothing of that name in the job's directory";
   return source + ": matches only what was staged and is unchanged (" +
          listed(found.unchanged, k_most_listed, k_shown_width) + ") in the job's directory";

@@ -255,4 +255,13 @@ class JobTree::Search {
 
 Result<ResolvedPath> JobTree::find(const JobPath& path) const { return Search(*this, path).run(); }
 
+std::string JobTree::link_out(const std::string& path) const {
+  for (std::size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
+    std::string part = path.substr(0, end);
+    const auto place = find({part});
+    if (place && place->kind == ResolvedPath::Kind::outside) return part;
+  }
+  return path;
+}
+
 }  // namespace nodestage

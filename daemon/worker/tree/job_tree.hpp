@@ -78,6 +78,9 @@ class JobTree {
   // fault's `what` is the cause alone.
   [[nodiscard]] Result<ResolvedPath> find(const JobPath& path) const;
 
+  // Returns the part of a path, which leads out of the directory, that is the link.
+  [[nodiscard]] std::string link_out(const std::string& path) const;
+
  private:
   class Search;
   int fd_;
