@@ -11,3 +11,15 @@ says '--stage-out={*,.*}:o4' -- sh -c "$work"
 holds o4/.hydra/config c
 holds o4/r/.git/head c
 lacks "$said" 'no hidden'
+# It raises no alarm where no name is hidden, or all are.
+job '--stage-out={*,.*}:o5' -w n1 --wrap 'cd $SLURM_TMPDIR && mkdir r && echo x >r/x'
+prints " -> $PWD/o5: "
+holds o5/r/x x
+lacks "$output" 'named or matches'
+absent "nodestage-$job.txt"
+says '--stage-out={*,.*}:o6' -- sh -c 'echo h >$SLURM_TMPDIR/.hidden'
+[ "$code" = 0 ]
+holds o6/.hidden h
+lacks "$said" 'named or matches'
+# A directory that does not exist is missed as before.
+has "$(says '--stage-out={r,rr}/*:o7' -- sh -c 'mkdir $SLURM_TMPDIR/r && echo x >$SLURM_TMPDIR/r/x')" "named or matches 'rr/*'"

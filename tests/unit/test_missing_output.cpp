@@ -23,6 +23,26 @@ TEST_CASE("a misspelled name in braces keeps what was probably meant") {
   CHECK(file_text(job.target / "rescued/logs/b") == "logs/b");
 }
 
+TEST_CASE("'*' and '.*' in braces: one that matches nothing beside the other is not missing") {
+  for (const char* source : {"{*,.*}", "run/{*,.*}", "run/{.*,**}", "run/{a,*.pt,.*}"}) {
+    CAPTURE(source);
+    StageOutJob job({{"run/a", "1"}, {"run/b.pt", "2"}});
+    job.ask(source, "out");
+    REQUIRE(job.run() == 0);
+    CHECK((job.status.items[0].flags & k_item_missing) == 0);
+    CHECK(job.note().find("nothing") == std::string::npos);
+  }
+  for (const char* source : {"{run,rnu}/*", "run/{*,.*,x}", "{run,empty}/{*,.*}", "empty/{*,.*}"}) {
+    CAPTURE(source);
+    StageOutJob job({{"run/a", "1"}});
+    fs::create_directory(job.directory / "empty");
+    job.ask(source, "out");
+    job.ask("run", "all");
+    job.run();
+    CHECK((job.status.items[0].flags & (k_item_missing | k_item_final)) != 0);
+  }
+}
+
 TEST_CASE("a missing source where all that is left is named by outputs: reported, and not kept") {
   for (const char* way : {"itself", "below", "by a link", "by a glob", "excluded", "delivered"}) {
     CAPTURE(std::string(way));

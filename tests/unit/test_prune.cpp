@@ -41,7 +41,8 @@ struct PruneJob : PushJob {
 }  // namespace
 
 TEST_CASE("prune: what the job has removed goes from the target, with its directories") {
-  for (const char* source : {"results", "results/", "results/*", "results/{step-*,[bl]*}"}) {
+  for (const char* source :
+       {"results", "results/", "results/*", "results/{step-*,[bl]*}", "results/{*,.*}"}) {
     for (const bool is_end : {false, true}) {
       CAPTURE(source);
       CAPTURE(is_end);
@@ -239,6 +240,60 @@ TEST_CASE("prune: of two outputs with one target, neither removes what the other
   REQUIRE(job.run() == 0);
   CHECK(file_text(job.out / "step-1/model") == "other");
   CHECK_FALSE(fs::exists(job.out / "step-1/meta"));
+}
+
+TEST_CASE("prune leaves what another output has under that name, wherever its target begins") {
+  const std::vector<std::pair<std::string, std::string>> others = {{"x", "out/step-1"},
+                                                                   {"x/model", "out/step-1/model"},
+                                                                   {"x/m*", "out/step-1"},
+                                                                   {"x/model", "out/step-1/"},
+                                                                   {"outer", "."},
+                                                                   {"outer/*", "."},
+                                                                   {"x/{model,model}", "link"},
+                                                                   {"x/links", "out/step-1"}};
+  for (const auto& [source, to] : others) {
+    for (const bool is_end : {false, true}) {
+      CAPTURE(source);
+      CAPTURE(to);
+      CAPTURE(is_end);
+      PushJob job({{"ck/step-1/model", "1"}, {"ck/step-2/model", "2"}, {"x/model", "1"}});
+      fs::create_directories(job.directory / "x/links");
+      fs::create_directories(job.directory / "outer/out/step-1");
+      write_file(job.directory / "outer/out/step-1/model", "1");
+      for (const char* name : {"ck/step-1/model", "x/model", "outer/out/step-1/model"})
+        set_mtime(job.directory / name, 1000, 0);
+      for (const char* name : {"ck/step-1/model.link", "x/links/model.link"})
+        fs::create_symlink(job.directory / "x/model", job.directory / name);
+      if (to == "link") fs::create_directories(job.target / "out/step-1");
+      fs::create_directory_symlink("out/step-1", job.target / "link");
+      job.order.outcome = JobOutcome::success;
+      const std::string kept = source == "x/links" ? "model.link" : "model";
+      job.ask(source, to);
+      job.ask("ck", "out").prune = true;
+      REQUIRE(job.run() == 0);
+      fs::remove_all(job.directory / "ck/step-1");
+      REQUIRE((is_end ? job.run_end() : job.run()) == 0);
+      CHECK(lstat_of(job.target / "out/step-1" / kept).st_mode != 0);
+      REQUIRE(job.run_end() == 0);
+      CHECK(lstat_of(job.target / "out/step-1" / kept).st_mode != 0);
+    }
+  }
+}
+
+TEST_CASE("prune: what two outputs with the key have under one name goes when both have lost it") {
+  for (const bool is_first : {false, true}) {
+    CAPTURE(is_first);
+    PushJob job({{"a/1", "1"}, {"a/2", "2"}, {"b/1", "1"}, {"b/3", "3"}});
+    job.ask("a", "out").prune = true;
+    job.ask("b", "out").prune = true;
+    REQUIRE(job.run() == 0);
+    fs::remove(job.directory / (is_first ? "a/1" : "b/1"));
+    REQUIRE(job.run() == 0);
+    CHECK(names_in(job.target / "out") == Names{"1", "2", "3"});
+    fs::remove(job.directory / (is_first ? "b/1" : "a/1"));
+    REQUIRE(job.run() == 0);
+    CHECK(names_in(job.target / "out") == Names{"2", "3"});
+  }
 }
 
 TEST_CASE("prune leaves what the job has made again since its directory was read") {

@@ -63,6 +63,7 @@ Status DeliverLeaf::commit(const PendingName& pending, int into_fd, const std::s
   const std::string name(split_path(path).name);
   if (scope_.replaces_only == nullptr) {
     TRY(pending.commit(name));
+    if (scope_.is_early()) scope_.list->add_place(scope_.item, into_fd, name);
     if (scope_.pruning != nullptr && scope_.is_early()) {
       scope_.list->add_copy(scope_.item, path, copy);
       scope_.see(path);
@@ -257,6 +258,7 @@ Status DeliverLeaf::put_link(const std::string& text, CopyInto into, const std::
   const std::string name(split_path(path).name);
   const auto there = read_link({into.fd, name, O_NOFOLLOW});
   if (scope_.list != nullptr && there && *there == text) {
+    scope_.list->add_place(scope_.item, into.fd, name);
     report_.add_unchanged(info);
     return {};
   }

@@ -285,6 +285,18 @@ void DeliveredList::forget(std::size_t item, std::string_view path) {
       note(name, k_nothing);
 }
 
+void DeliveredList::add_place(std::size_t item, int directory, const std::string& name) {
+  if (notes_places_) note(name_of(item, path_of(directory) + "/" + name), {});
+}
+
+bool DeliveredList::leave_place(std::size_t item, int directory, const std::string& name) {
+  const std::string place = path_of(directory) + "/" + name;
+  forget(item, place);
+  for (std::size_t i = 0; i < k_max_request_items; ++i)
+    if (find(name_of(i, place)) != nullptr) return true;
+  return false;
+}
+
 bool DeliveredList::has_room(std::uint64_t name) const {
   return last_.size() < k_max_delivered_names || last_.count(name) > 0;
 }

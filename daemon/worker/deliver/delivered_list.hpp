@@ -19,7 +19,8 @@
 //                 u64 check (FNV-1a of the bytes before it)
 //                 of a directory: the mode for size; DirectoryOrigin for ctime
 //                 of an output with `prune`, a second record, whose name ends in "//": the copy in
-//                 the target, with k_copy_time + the output's index for ctime
+//                 the target, with k_copy_time + the output's index for ctime; of all
+//                 outputs beside it, a record whose path is the copy's absolute one
 //   Native byte order. A record of which all is k_forgotten says that nothing is known of its name.
 #pragma once
 
@@ -97,6 +98,11 @@ class DeliveredList {
                      DirectoryOrigin origin);
   // Notes how the copy of a file or link looks in the target, for `prune`.
   void add_copy(std::size_t item, std::string_view path, const struct stat& copy);
+  // Notes that the output has that entry of a directory in a target, if places matter.
+  void add_place(std::size_t item, int directory, const std::string& name);
+  // The output gives it up. Returns whether another output has it.
+  bool leave_place(std::size_t item, int directory, const std::string& name);
+  void note_places() { notes_places_ = true; }
 
   // Names of copies, by their hashes.
   using CopyNames = std::unordered_set<std::uint64_t>;
@@ -141,6 +147,7 @@ class DeliveredList {
 
   int fd_ = -1;
   bool was_busy_ = false;
+  bool notes_places_ = false;
   std::uint64_t unfinished_ = 0;
   std::array<std::uint32_t, k_max_request_items> pruned_{};
   std::array<std::uint32_t, k_max_request_items> deliveries_{};

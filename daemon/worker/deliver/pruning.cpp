@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <climits>
@@ -11,25 +10,11 @@
 #include "common/os/file.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/tree/file_data.hpp"
+#include "daemon/worker/tree/fresh_look.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
-namespace {
-
-// Asks the server of a network file system: another node may have replaced the entry just now.
-bool look_at(int directory, const std::string& name, struct stat& info) {
-  struct statx now {};
-  constexpr int k_flags = AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC;
-  if (::statx(directory, name.c_str(), k_flags, STATX_BASIC_STATS, &now) != 0) return false;
-  info.st_dev = makedev(now.stx_dev_major, now.stx_dev_minor);
-  info.st_ino = now.stx_ino;
-  info.st_size = static_cast<off_t>(now.stx_size);
-  info.st_mtim = {now.stx_mtime.tv_sec, now.stx_mtime.tv_nsec};
-  return true;
-}
-
-}  // namespace
 
 void Pruning::begin() {
   may_remove_ = true;
@@ -79,7 +64,8 @@ void Pruning::prune_in(int directory, const std::string& prefix) {
 // First the list: if this process is killed in between, the entry stays.
 void Pruning::prune_file(int directory, const std::string& name, const std::string& path) {
   struct stat there {};
-  if (is_there_(path) || !look_at(directory, name, there) || !list_.is_copy(item_, path, there) ||
+  if (is_there_(path) || list_.leave_place(item_, directory, name) ||
+      !look_afresh(directory, name, there) || !list_.is_copy(item_, path, there) ||
       kept_.contains(there.st_size))
     return;
   list_.forget(item_, path);

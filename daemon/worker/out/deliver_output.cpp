@@ -333,6 +333,7 @@ PrunedOutputs::PrunedOutputs(const DeliveryOrder& order, const StageRequest& req
   if (!order.keeps_list || order.tries > 0) return;
   for (std::size_t i = 0; i < request.outputs.size(); ++i)
     if (request.outputs[i].prune) outputs_.try_emplace(i, list, i);
+  if (!outputs_.empty()) list.note_places();
 }
 
 Pruning* PrunedOutputs::find(std::size_t item) {

@@ -49,8 +49,8 @@ class PrunedOutputs {
   PrunedOutputs(const DeliveryOrder& order, const StageRequest& request, DeliveredList& list);
   // Null for an output without the key.
   Pruning* find(std::size_t item);
-  // Removes once the outputs are in their targets, unless one of them has failed. What has the size
-  // of a file that another output has not stored yet stays: the job may have moved it there.
+  // Removes once all outputs are in their targets, unless one has failed. What another has there
+  // stays, and what has the size of a file that another has not stored yet: it may be that file.
   void run(const JobResults& job, std::vector<OutputReport>& reports);
   // Removes nothing, and reports how many were removed before.
   void leave_all(std::vector<OutputReport>& reports);

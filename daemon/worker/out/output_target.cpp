@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <set>
 
 #include "common/os/file.hpp"
 #include "common/text/archive_names.hpp"
@@ -52,10 +53,16 @@ Result<OutputSource> expand(const JobTree& job, const std::string& glob) {
   OutputSource result;
   TRY_ASSIGN(const auto names, brace_texts(glob));
   GlobWalk walk(job);
+  std::set<std::string_view> matched;  // the directories of what is there
   for (const std::string& name : names) {
     TRY_ASSIGN(const bool is_there, add_matches(walk, job, name));
+    if (is_there) matched.insert(split_path(name).parent);
     if (!is_there) result.absent.push_back(name);
   }
+  std::erase_if(result.absent, [&matched](const std::string& name) {  // "{*,.*}" misspells nothing
+    const auto [parent, last] = split_path(name);
+    return (last == "*" || last == "**" || last == ".*") && matched.contains(parent);
+  });
   result.paths = walk.take_matches();
   if (!result.paths.empty()) result.kind = OutputSource::Kind::matches;
   return result;
