@@ -83,6 +83,7 @@ static void each_field(Order& order, auto field) {
     field("ran", order.ran);
     field("delivered", order.delivered);
     field("tries", order.tries);
+    field("held_since", order.held_since);
     field("keeps_list", order.keeps_list);
     field("staged_ns", order.staged_ns);
   }

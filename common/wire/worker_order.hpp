@@ -393,10 +393,11 @@ struct RelayOrder : OrderHead {
 // What the tasks that copy results have in common.
 struct DeliveryOrder : NamedOrder {
   JobOutcome outcome = JobOutcome::unknown;
-  bool ran = true;              // false: the staging failed, and no step is known to have run
-  std::string work_dir;         // where the job's commands begin; empty: not known
-  std::uint64_t delivered = 0;  // bit i: item i of --stage-out needs no more delivery
-  std::uint32_t tries = 0;      // the number of earlier tries
+  bool ran = true;               // false: the staging failed, and no step is known to have run
+  std::string work_dir;          // where the job's commands begin; empty: not known
+  std::uint64_t delivered = 0;   // bit i: item i of --stage-out needs no more delivery
+  std::uint32_t tries = 0;       // the number of earlier tries
+  std::uint64_t held_since = 0;  // since when the results are held; 0: they are not
   bool keeps_list = false;  // k_worker_delivered_fd and, for targets, k_worker_rate_fd are valid
   // ItemRecord::staged_ns of each item that was staged; empty: not known.
   std::vector<std::uint64_t> staged_ns;

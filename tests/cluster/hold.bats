@@ -116,6 +116,25 @@ journal() {
     lacks "$output" "results are held" "not delivered" "failed" "skipped"
 }
 
+@test "what a later job has delivered is not replaced by the next try of what is held, which says so" {
+    reload_daemons "$LATE"
+    closed_target /project/turn
+    sbatch_ends COMPLETED -w n1 --stage-out=r:/project/turn/o --wrap 'cd $SLURM_TMPDIR; mkdir r; echo OLD >r/latest; echo 1 >r/first'
+    local held=$JOBID
+    wait_until 10 notice_says "$held" "could not be delivered"
+    open_target /project/turn
+    sbatch_ends COMPLETED -w n1 --stage-out=r:/project/turn/o --wrap 'cd $SLURM_TMPDIR; mkdir r; echo NEWER >r/latest'
+    [ "$(as alice cat /project/turn/o/latest)" = NEWER ]
+    reload_daemons "$SOON"
+    wait_until 20 as alice test -e /project/turn/o/first
+    wait_until 10 notice_says "$held" "latest: something newer has that name in the target"
+    is_held "$held"
+    [ "$(as alice cat /project/turn/o/latest)" = NEWER ]
+    as alice rm /project/turn/o/latest
+    wait_until 20 not_held "$held"
+    [ "$(as alice cat /project/turn/o/latest)" = OLD ]
+}
+
 @test "the target's file system full: held and reported; with room again the next try delivers; nothing half is left" {
     reload_daemons "$SOON"
     on n1 sh -c 'mkdir -p /mnt/small && mount -t tmpfs -o size=1M,mode=0700,uid=20001,gid=20001 tmpfs /mnt/small'

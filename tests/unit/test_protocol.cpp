@@ -186,7 +186,7 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
       R"("cache":"/c","cache_min_age_s":61,"cache_never":["/n"],)"
       R"("delivered":9223372036854775808,"directory":"/localscratch/a.7.0",)"
       R"("extract_escaping":1,"extract_max_entries":1000000001,"extract_max_ratio":50001,)"
-      R"("extract_special":1,"extract_xattrs":true,"gid":5,"has_board":true,"is_again":true,"is_urgent":true,"job":7,)"
+      R"("extract_special":1,"extract_xattrs":true,"gid":5,"has_board":true,"held_since":26,"is_again":true,"is_urgent":true,"job":7,)"
       R"("job_name":"train","keeps_list":true,)"
       R"("leave_free_bytes":9,"lines_to":1,"memory_directory":"/m","memory_most":20,)"
       R"("memory_refusal":"m","memory_share":21,"node":"n1","node_count":2,"node_index":1,)"
@@ -202,7 +202,8 @@ TEST_CASE("golden bytes of the workers' orders: the fields of 0.1.0 that each ta
   const std::string head =
       "task job restart uid gid user node node_index node_count directory threads";
   const std::string names = " job_name array_job array_task array_known";
-  const std::string delivery = names + " outcome ran work_dir delivered tries keeps_list staged_ns";
+  const std::string delivery =
+      names + " outcome ran work_dir delivered tries held_since keeps_list staged_ns";
   const std::string relay =
       " sandbox has_board relay_least_bytes relay_window relay_file_systems relay_silence_s "
       "relay_patience_s relay_plan_s relay_first_port relay_last_port relay_site_rate";

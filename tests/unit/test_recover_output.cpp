@@ -173,3 +173,77 @@ TEST_CASE("a further try removes what a killed worker of the same run and node h
   CHECK(names_in(job.target / "sub") == Names{others, "a"});
   CHECK(names_in(job.target) == Names{others, "pack.tar", "sub"});
 }
+
+namespace {
+
+// A try of what is held since a time that is far before, or after, all that is in the target.
+struct HeldJob : StageOutJob {
+  explicit HeldJob(FileTexts files) : StageOutJob(files) { order.tries = 1; }
+  int run_held(std::uint64_t since) {
+    order.held_since = since;
+    return run();
+  }
+  static constexpr std::uint64_t k_long_ago = 1;
+  static constexpr std::uint64_t k_later = 4'000'000'000;
+};
+
+}  // namespace
+
+TEST_CASE("a further try replaces nothing that was changed in the target since it is held") {
+  HeldJob job({{"r/latest", "OLD"}, {"r/sub/f", "5"}, {"one", "OLD"}});
+  fs::create_symlink("old", job.directory / "r/link");
+  write_files(job.target, {{"r/latest", "NEW"}, {"single", "NEWER"}, {"a.tar", "another archive"}});
+  fs::create_symlink("new", job.target / "r/link");
+  job.ask("r", "r");
+  job.ask("one", "single");
+  job.ask("r", "a.tar");
+  CHECK(job.run_held(HeldJob::k_long_ago) == 1);
+  check_files(job.target, {{"r/latest", "NEW"}, {"single", "NEWER"}, {"a.tar", "another archive"}});
+  CHECK(fs::read_symlink(job.target / "r/link") == "new");
+  CHECK(file_text(job.target / "r/sub/f") == "5");
+  CHECK(leftovers(job.target).empty());
+  for (std::size_t item = 0; item < 3; ++item) {
+    CAPTURE(item);
+    CHECK(job.state(item) == ItemState::failed);
+    CHECK((job.status.items.at(item).flags & k_item_final) == 0);
+    CHECK((job.status.items.at(item).flags & k_item_users) != 0);
+    CHECK(job.note(item).find("something newer has that name in the target") != std::string::npos);
+  }
+  CHECK(job.note(0).find("latest: ") != std::string::npos);
+  CHECK(job.note(0).find("link: ") != std::string::npos);
+  CHECK(job.note(1).find("single: ") != std::string::npos);
+  // Removed, as the note says.
+  for (const char* name : {"r/latest", "r/link", "single", "a.tar"}) fs::remove(job.target / name);
+  REQUIRE(job.run_held(HeldJob::k_long_ago) == 0);
+  check_files(job.target, {{"r/latest", "OLD"}, {"r/sub/f", "5"}, {"single", "OLD"}});
+}
+
+TEST_CASE("a further try replaces what is older than what is held, and what it has delivered") {
+  HeldJob job({{"r/latest", "new"}, {"r/same", "same"}, {"one", "new"}});
+  fs::create_symlink("new", job.directory / "r/link");
+  fs::create_hard_link(job.directory / "r/latest", job.directory / "r/too");
+  write_files(job.target, {{"r/latest", "old"}, {"single", "older"}, {"a.tar", "old"}});
+  fs::create_symlink("old", job.target / "r/link");
+  job.ask("r", "r");
+  job.ask("one", "single");
+  job.ask("r", "a.tar");
+  REQUIRE(job.run_held(HeldJob::k_later) == 0);
+  const auto delivered = [&] {
+    check_files(job.target, {{"r/latest", "new"}, {"r/same", "same"}, {"single", "new"}});
+    CHECK(fs::read_symlink(job.target / "r/link") == "new");
+    CHECK(inode_of(job.target / "r/latest") == inode_of(job.target / "r/too"));
+    CHECK(file_text(job.target / "a.tar").size() > 512);
+  };
+  delivered();
+  // Since then only by the earlier try, and one file by others, with the same content.
+  set_mtime(job.target / "r/same", 1'000'000'000, 0);
+  REQUIRE(job.run_held(HeldJob::k_long_ago) == 0);
+  delivered();
+}
+
+TEST_CASE("a first try replaces whatever is there, whenever it was changed") {
+  StageOutJob job({{"one", "new"}});
+  write_file(job.target / "one", "newer");
+  job.deliver("one", "one");
+  CHECK(file_text(job.target / "one") == "new");
+}

@@ -140,6 +140,7 @@ WorkerStart JobWorkers::order(const JobRecord& record, WorkerTask task) const {
   std::visit([&](auto& order) { fill(order, record, config_, files_.path(record)); }, start.order);
   if (DeliveryOrder* delivery = delivery_of(start.order)) {
     delivery->tries = record.stage_outs - (task == WorkerTask::stage_out ? 1 : 0);
+    delivery->held_since = record.hold.since;
     delivery->keeps_list = traits_of(task).keeps_list;
     delivery->staged_ns = staged_ns(files_.status(record.key(), WorkerTask::stage));
   }

@@ -49,6 +49,11 @@ struct CopyInto {
   bool& is_changed;  // set when a name was made there
 };
 
+// Gives a complete copy, which looks as `copy`, its name in a directory of the target. A fault:
+// something else has it that must stay.
+Status give_name(const PendingName& pending, int into_fd, const std::string& name,
+                 const struct stat& copy, const CopyScope& scope);
+
 // DeliverLeaf: copies single files and links into directories of the target. Each replaces what was
 // there, or leaves that (CopyScope::replaces_only). Hard links are kept between the entries of one
 // DeliverLeaf.

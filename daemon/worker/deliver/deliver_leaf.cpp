@@ -35,54 +35,53 @@ bool goes_on(int from, const struct stat& info, int target_fd, const std::string
   return is_same && *is_same;
 }
 
-// Of files and links that do not change.
-Result<bool> have_same_content(const SourceEntry& one, const SourceEntry& other) {
-  struct stat info {};
-  struct stat other_info {};
-  if (::fstatat(one.dir_fd, one.path.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
-      ::fstatat(other.dir_fd, other.path.c_str(), &other_info, AT_SYMLINK_NOFOLLOW) != 0)
-    return system_error("cannot look at what is in the target");
-  const bool is_alike = (info.st_mode & S_IFMT) == (other_info.st_mode & S_IFMT) &&
-                        info.st_size == other_info.st_size;
-  if (!is_alike || (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))) return false;
-  if (S_ISREG(info.st_mode)) {
-    TRY_ASSIGN(const Fd file, open_for_reading(one, info));
-    TRY_ASSIGN(const Fd other_file, open_for_reading(other, other_info));
-    return have_same_bytes(file.get(), other_file.get(), static_cast<std::uint64_t>(info.st_size));
-  }
-  TRY_ASSIGN(const std::string text, read_link(one));
-  TRY_ASSIGN(const std::string other_text, read_link(other));
-  return text == other_text;
+bool looks_alike(const struct stat& there, const struct stat& copy) {
+  return (there.st_mode & S_IFMT) == (copy.st_mode & S_IFMT) && there.st_size == copy.st_size &&
+         is_copied_time(there.st_mtim, copy.st_mtim);
+}
+
+// What was changed in the target while these results were held.
+Error newer_there() {
+  return {EEXIST,
+          "something newer has that name in the target, changed after these results were held, and "
+          "stays: remove it there, or use `nodestage recover`, which replaces nothing"};
 }
 
 }  // namespace
+
+Status give_name(const PendingName& pending, int into_fd, const std::string& name,
+                 const struct stat& copy, const CopyScope& scope) {
+  if (scope.replaces_only == nullptr && scope.held_since == 0) return pending.commit(name);
+  struct stat there {};
+  const auto look = [&] { return ::fstatat(into_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW); };
+  Status named = pending.commit_new(name);
+  if (!named && named.error().code == EEXIST && look() == 0) {
+    if (!scope.may_replace(there) && !(scope.held_since != 0 && looks_alike(there, copy))) {
+      const auto is_same =
+          have_same_content({into_fd, pending.c_str(), O_NOFOLLOW}, {into_fd, name, O_NOFOLLOW});
+      if (is_same && *is_same) return {};
+      if (scope.held_since != 0) return newer_there();
+      if (!is_same) return is_same.error();
+      return Error{EEXIST, "something else has that name in the target"};
+    }
+    named = pending.commit(name);
+  }
+  if (named && scope.replaces_only != nullptr && look() == 0)
+    scope.replaces_only->insert(HardLinks::id(there));
+  return named;
+}
 
 // Gives a complete copy, which looks as `copy`, its name.
 Status DeliverLeaf::commit(const PendingName& pending, int into_fd, const std::string& path,
                            const struct stat& copy) const {
   const std::string name(split_path(path).name);
-  if (scope_.replaces_only == nullptr) {
-    TRY(pending.commit(name));
-    if (scope_.is_early()) scope_.list->add_place(scope_.item, into_fd, name);
-    if (scope_.pruning != nullptr && scope_.is_early()) {
-      scope_.list->add_copy(scope_.item, path, copy);
-      scope_.see(path);
-    }
-    return {};
-  }
-  struct stat there {};
-  const auto look = [&] { return ::fstatat(into_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW); };
-  Status named = pending.commit_new(name);
-  if (!named && named.error().code == EEXIST && look() == 0) {
-    TRY_ASSIGN(const bool is_same, have_same_content({into_fd, pending.c_str(), O_NOFOLLOW},
-                                                     {into_fd, name, O_NOFOLLOW}));
-    if (is_same) return {};
-    if (!scope_.may_replace(there))
-      return Error{EEXIST, "something else has that name in the target"};
-    named = pending.commit(name);
-  }
-  if (named && look() == 0) scope_.replaces_only->insert(HardLinks::id(there));
-  return named;
+  TRY(give_name(pending, into_fd, name, copy, scope_));
+  if (!scope_.is_early()) return {};
+  scope_.list->add_place(scope_.item, into_fd, name);
+  if (scope_.pruning == nullptr) return {};
+  scope_.list->add_copy(scope_.item, path, copy);
+  scope_.see(path);
+  return {};
 }
 
 // Returns whether nothing is left to do for a file or link at the end of the job. Others may have
@@ -139,9 +138,10 @@ Result<DeliverLeaf::Copied> DeliverLeaf::make(const OutEntry& entry, CopyInto in
 Result<DeliverLeaf::Copied> DeliverLeaf::file(const OutEntry& entry, CopyInto into) {
   const auto& [source, path, info] = entry;
   struct stat there {};
-  if (::fstatat(into.fd, entry.name().c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-      S_ISDIR(there.st_mode)) {
-    return Error{EISDIR, "is a file here and a directory in the target"};
+  if (::fstatat(into.fd, entry.name().c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (S_ISDIR(there.st_mode))
+      return Error{EISDIR, "is a file here and a directory in the target"};
+    if (scope_.is_newer(there) && there.st_size != info.st_size) return newer_there();
   }
   const auto from = open_for_reading(source, info);
   const bool is_gone = !from && (from.error().code == ENOENT || from.error().code == ELOOP);

@@ -230,6 +230,9 @@ struct CopyScope {
   // Unless null, only what is in it is replaced in the target. Anything else that has the name of
   // an entry is a fault, unless it has the same content.
   MadeEntries* replaces_only = nullptr;
+  // Unless 0, nothing is replaced that was changed in the target since then (seconds since 1970),
+  // but for what an earlier try has delivered.
+  std::uint64_t held_since = 0;
   Pruning* pruning = nullptr;  // null: what the job removes stays in the target
 
   // What is told to `pruning`.
@@ -249,7 +252,12 @@ struct CopyScope {
 
   // Returns whether what looks as `there` may be replaced.
   [[nodiscard]] bool may_replace(const struct stat& there) const {
-    return replaces_only == nullptr || replaces_only->contains(HardLinks::id(there));
+    if (replaces_only != nullptr) return replaces_only->contains(HardLinks::id(there));
+    return !is_newer(there);
+  }
+  [[nodiscard]] bool is_newer(const struct stat& there) const {
+    return held_since != 0 && !S_ISDIR(there.st_mode) &&
+           std::cmp_greater_equal(there.st_ctim.tv_sec, held_since);
   }
 
   // Returns whether the list has the entry as it looks in `info`.

@@ -265,9 +265,11 @@ class Delivery {
     TRY(archive->leave_out_file(file.get()));
     TRY(pack_sources(*archive));
     TRY(archive->finish());
-    if (::fsync(file.get()) != 0) return system_error("cannot write the archive");
+    struct stat made {};
+    if (::fsync(file.get()) != 0 || ::fstat(file.get(), &made) != 0)
+      return system_error("cannot write the archive");
     TRY(close_checked(std::move(file)));
-    TRY(pending.commit(target_.name));
+    TRY(give_name(pending, into_fd, target_.name, made, scope_));
     SyncCrew syncs;
     TRY(syncs.add_directory(into_fd, own));
     return syncs.finish();
@@ -385,6 +387,7 @@ void deliver_output(const OutputItem& item, const DeliveryOrder& order, const Jo
   report.begin(packed ? target->suffix.substr(1) : kind_text(*source), target->path());
   CopyScope scope;
   if (earlier.list != nullptr) scope = {CopyWhat::missing, earlier.list, earlier.item};
+  scope.held_since = order.held_since;
   scope.pruning = earlier.pruning;
   scope.settled = &rules;
   scope.leaves_out = job.leaves_out(*source);

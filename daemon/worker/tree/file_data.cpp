@@ -242,4 +242,23 @@ Result<bool> have_same_bytes(int file, int other, std::uint64_t size, const Mete
   return true;
 }
 
+Result<bool> have_same_content(const SourceEntry& one, const SourceEntry& other) {
+  struct stat info {};
+  struct stat other_info {};
+  if (::fstatat(one.dir_fd, one.path.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+      ::fstatat(other.dir_fd, other.path.c_str(), &other_info, AT_SYMLINK_NOFOLLOW) != 0)
+    return system_error("cannot look at what is in the target");
+  const bool is_alike = (info.st_mode & S_IFMT) == (other_info.st_mode & S_IFMT) &&
+                        info.st_size == other_info.st_size;
+  if (!is_alike || (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))) return false;
+  if (S_ISREG(info.st_mode)) {
+    TRY_ASSIGN(const Fd file, open_for_reading(one, info));
+    TRY_ASSIGN(const Fd other_file, open_for_reading(other, other_info));
+    return have_same_bytes(file.get(), other_file.get(), static_cast<std::uint64_t>(info.st_size));
+  }
+  TRY_ASSIGN(const std::string text, read_link(one));
+  TRY_ASSIGN(const std::string other_text, read_link(other));
+  return text == other_text;
+}
+
 }  // namespace nodestage

@@ -166,6 +166,9 @@ Status write_at(int fd, std::uint64_t offset, Bytes data);
 // is not. Where a meter is given, the comparison stops with it.
 Result<bool> have_same_bytes(int file, int other, std::uint64_t size, const Meter* meter = nullptr);
 
+// The same for two entries: files or links. Their times and modes do not count.
+Result<bool> have_same_content(const SourceEntry& one, const SourceEntry& other);
+
 // Data that the writers' threads fetch, such as a zip's members.
 class EntryData {
  public:
