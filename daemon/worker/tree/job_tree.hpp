@@ -78,6 +78,11 @@ class JobTree {
   // fault's `what` is the cause alone.
   [[nodiscard]] Result<ResolvedPath> find(const JobPath& path) const;
 
+  // Fails if a target of that path, followed as the user would, lies in the directory or would be
+  // made there: it would be removed with it, at the time that `removed` names. What is mounted
+  // there counts as elsewhere.
+  [[nodiscard]] Status check_outside(const std::string& target, const char* removed) const;
+
  private:
   class Search;
   int fd_;
