@@ -200,6 +200,9 @@ Progress since(Progress progress, Deadline begun) {
 }  // namespace
 
 int recover(const RecoverArguments& arguments) {
+  if (arguments.directory.empty())
+    return wrong_usage("DIR is empty: is a variable in it not set?",
+                       "`nodestage recover --help` shows how it is used.");
   const auto id = find_job_id(arguments.job);
   if (!id && id.error().code != ENOMSG)
     return fault(id.error().text(), "`nodestage held --all-nodes` lists what nodes hold.");
@@ -224,6 +227,9 @@ int recover(const RecoverArguments& arguments) {
         if (const auto* answer = std::get_if<Refused>(&message)) return refused(arguments, *answer);
         const auto* recovered = std::get_if<Recovered>(&message);
         if (recovered == nullptr) return daemon_fault("nodestaged gave an unexpected answer");
+        if (std::getenv("SLURM_PROCID") != nullptr)  // perhaps called on another host
+          std::printf("DIR is %s on %s, and is there alone unless its file system is shared\n",
+                      printable(ask.directory).c_str(), printable(node_name()).c_str());
         for (const std::string& line : recovered->lines)
           std::printf("%s\n", printable(line).c_str());
         std::printf("%s no longer holds results of job %s\n", printable(node_name()).c_str(),

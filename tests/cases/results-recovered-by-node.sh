@@ -29,3 +29,10 @@ lacks "$(<.status)" 'nodestage recover'
 code=0
 nodestage recover "$job" back --all-nodes || code=$?
 [ "$code" = 2 ]
+# An empty DIR is refused. One that is on the node alone is named with the node.
+job -w n1 --stage-out=r:closed/o --wrap 'echo 1 >$SLURM_TMPDIR/r'
+if said=$(nodestage recover "$job" "" --node=n1 2>&1); then exit 1; fi
+has "$said" 'DIR is empty'
+absent r
+said=$(nodestage recover "$job" "/tmp/back.$job" --node=n1 2>&1)
+has "$said" "DIR is /tmp/back.$job on n1" "n1 no longer holds results of job $job"

@@ -235,7 +235,6 @@ TEST_CASE("sockets and FIFOs are left out and counted") {
 
 TEST_CASE("an entry that cannot be put into the target is a failure of that entry alone") {
   StageOutJob job({{"results/file", "x"}});
-  std::string target = job.target;
   std::string note;
   std::map<std::string, std::string> kept;  // text by path in the target
   std::string empty;                        // a directory there
@@ -248,10 +247,6 @@ TEST_CASE("an entry that cannot be put into the target is a failure of that entr
         "1 entry could not be delivered: sub: is a directory here, and a link in the target (to "
         "elsewhere), which is not followed: make it a directory there, or name another target";
   }
-  SUBCASE("a target inside the source does not fill the disk") {
-    target = job.directory / "results/sub/copy";
-    note = "1 entry could not be delivered: sub/copy: is the target itself";
-  }
   SUBCASE("a file and a directory of one name") {
     write_files(job.directory / "results", {{"a", "file"}, {"b/inner", "x"}});
     kept = {{"a/inner", "kept"}, {"b", "kept"}};
@@ -260,12 +255,51 @@ TEST_CASE("an entry that cannot be put into the target is a failure of that entr
         "2 entries could not be delivered: a: is a file here and a directory in the target; "
         "b: is a directory here and something else in the target";
   }
-  job.ask("results", target);
+  job.ask("results", job.target);
   CHECK(job.run() == 1);
   CHECK(job.note() == note);
-  CHECK(file_text(fs::path(target) / "file") == "x");
+  CHECK(file_text(job.target / "file") == "x");
   for (const auto& [path, text] : kept) CHECK(file_text(job.target / path) == text);
   if (!empty.empty()) CHECK(fs::is_empty(job.target / empty));
+}
+
+TEST_CASE("a target in the job's own directory is refused for good, and nothing is made there") {
+  PushJob job({{"results/file", "x"}, {"one", "1"}});
+  fs::create_directory_symlink(job.directory, job.target / "run");
+  fs::create_directory_symlink(job.target, job.directory / "out");
+  std::vector<std::string> targets;
+  const auto ask = [&](const std::string& source, const std::string& to) -> OutputItem& {
+    targets.push_back(to);
+    return job.ask(source, to);
+  };
+  ask("results", job.target / "run/a/b");
+  ask("results", job.directory / "results/copy");
+  ask("one", job.target / "run");
+  ask("[o]*", job.directory);
+  ask("results", job.target / "run/one/below");
+  const std::size_t plain = targets.size();
+  ask("results", job.directory / "c/r.tar");
+  ask("one", job.target / "run/").pack = true;
+  job.ask("results", job.directory / "out/elsewhere");
+  const auto before = describe(job.directory);
+  const auto check = [&](std::size_t count, std::uint32_t is_final) {
+    CHECK(job.run() == 1);
+    for (std::size_t i = 0; i < count; ++i) {
+      CAPTURE(targets[i]);
+      CHECK(job.state(i) == ItemState::failed);
+      CHECK((job.status.items[i].flags & k_item_final) == is_final);
+      CHECK(job.note(i).starts_with("the target " + targets[i]));
+      CHECK(job.note(i).ends_with(
+          " lies in the job's own directory, which is removed when the job ends: name a directory "
+          "elsewhere"));
+    }
+    CHECK(describe(job.directory) == before);
+    CHECK(file_text(job.target / "elsewhere/file") == "x");
+  };
+  check(plain, 0);
+  job.order.outcome = JobOutcome::success;
+  job.order.task = WorkerTask::stage_out;
+  check(targets.size(), k_item_final);
 }
 
 TEST_CASE("a failed write leaves the old file and nothing else; the others arrive") {

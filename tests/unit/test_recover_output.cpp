@@ -134,6 +134,41 @@ TEST_CASE("sources of one job that overlap are recovered") {
   check_files(job.back(), {{"run/best", "5"}, {"run/all/m-5", "5"}, {"data/m-5", "5"}});
 }
 
+TEST_CASE("a link that a glob has brought gives way to the output that names it, also once more") {
+  RecoverJob job({{"c5/m", "1"}});
+  fs::create_symlink("c5", job.directory / "latest");
+  job.ask("*", "x");
+  job.ask("latest", "x");
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(job.run() == 0);
+    CHECK(!fs::is_symlink(job.back() / "latest"));
+    check_files(job.back(), {{"c5/m", "1"}, {"latest/m", "1"}});
+  }
+}
+
+TEST_CASE("a link that was there before stays, and so do the results") {
+  RecoverJob job({{"c5/m", "1"}});
+  fs::create_symlink("c5", job.directory / "latest");
+  write_files(job.back(), {{"c5/m", "1"}});
+  fs::create_symlink("c5", job.back() / "latest");
+  job.ask("latest", "x");
+  CHECK(job.run() == 1);
+  CHECK(job.note().find("latest: is a directory here, and a link in the target") !=
+        std::string::npos);
+  CHECK(fs::is_symlink(job.back() / "latest"));
+}
+
+TEST_CASE("nothing is recovered into what is held") {
+  RecoverJob job({{"r/a", "1"}});
+  job.order.recover_to = (job.directory / "r/back").string();
+  job.ask("r", "x");
+  CHECK(job.run() == 1);
+  CHECK(job.note() == "the target " + job.order.recover_to +
+                          " lies in the job's own directory, which is removed when all of it is "
+                          "recovered: name a directory elsewhere");
+  CHECK(names_in(job.directory / "r") == Names{"a"});
+}
+
 TEST_CASE("a directory that cannot be written: the cause, and the data stay") {
   RecoverJob job({{"a", "1"}});
   job.ask("a", "x");

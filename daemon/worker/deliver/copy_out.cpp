@@ -166,7 +166,11 @@ Status CopyOut::entry(const SourceEntry& source, const std::string& name,
   if (!handle || ::fstat(handle->get(), &info) != 0) {
     return check(source.path, system_error("cannot read", handle ? errno : handle.error().code));
   }
-  if (S_ISDIR(info.st_mode)) return directory({source, name, info}, {target_.get(), is_changed_});
+  if (S_ISDIR(info.st_mode)) {
+    // Recovery names it in a place where a glob may just have delivered the link.
+    if (scope_.replaces_only != nullptr) remove_own_link(target_.get(), name);
+    return directory({source, name, info}, {target_.get(), is_changed_});
+  }
   if (left_out_(name, info)) return {};
   TRY_ASSIGN(Fd target, duplicate(target_.get()));
   Descent at{DirStack(std::move(target)), is_changed_};

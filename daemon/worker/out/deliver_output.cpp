@@ -293,6 +293,13 @@ class Delivery {
   std::string origin_;  // of contents()
 };
 
+Result<OutputTarget> place_outside(const OutputItem& item, const DeliveryOrder& order,
+                                   const OutputSource& source, const JobTree& tree) {
+  auto target = place_output(item, order, source);
+  if (target) TRY(tree.check_outside(target->path(), "the job ends"));
+  return target;
+}
+
 void count_delivery(const EarlierDelivery& earlier, OutputReport& report) {
   if (earlier.list == nullptr) return;
   report.set_deliveries(report.files() > 0 ? earlier.list->add_delivery(earlier.item)
@@ -381,7 +388,7 @@ void deliver_output(const OutputItem& item, const DeliveryOrder& order, const Jo
     return report.give_up(
         Error{ENODATA, "it is not known on this node whether the job succeeded (when=)"});
   }
-  const auto target = place_output(item, order, *source);
+  const auto target = place_outside(item, order, *source, job.tree);
   if (!target) return report.give_up(target.error());
   const bool packed = target->form == Form::archive;
   report.begin(packed ? target->suffix.substr(1) : kind_text(*source), target->path());
@@ -411,7 +418,7 @@ void push_output(const OutputItem& item, const DeliveryOrder& order, const JobRe
       if (look > 1) break;
       return report.skip(nothing_note(item.source, *source) + " yet");
     }
-    const auto target = place_output(item, order, *source);
+    const auto target = place_outside(item, order, *source, job.tree);
     if (!target) return report.finish(target.error());
     if (target->form == Form::archive) return report.skip(k_archive_at_end);
     if (look == 1) {

@@ -198,6 +198,7 @@ Status copy_each(const std::vector<std::string>& paths, const OutputSource& sour
 Status copy_into(const std::string& parent, const std::vector<std::string>& paths,
                  const OutputSource& source, const RecoverOrder& order, const CopyScope& scope,
                  OutputReport& report) {
+  TRY(scope.links->tree().check_outside(order.recover_to, "all of it is recovered"));
   TRY_ASSIGN(Fd into, make_directories(order.recover_to + "/" + parent));
   scope.links->begin_in(parent);
   CopyOut copy(std::move(into), pending_names(order), report, scope);

@@ -264,4 +264,36 @@ std::string JobTree::link_out(const std::string& path) const {
   return path;
 }
 
+namespace {
+
+// The last directory on the path that exists.
+Result<Fd> open_existing(std::string path) {
+  for (;;) {
+    auto opened = open_at(AT_FDCWD, path, O_PATH | O_DIRECTORY);
+    if (opened || !is_nothing_there(opened.error().code)) return opened;
+    path = squeezed(split_path(squeezed(path)).parent) + "/";
+  }
+}
+
+}  // namespace
+
+Status JobTree::check_outside(const std::string& target, const char* removed) const {
+  constexpr int k_most_levels = 4096;
+  struct stat top {};
+  auto at = open_existing(target);
+  if (::fstat(fd_, &top) != 0) return system_error("cannot look at the job's directory");
+  ino_t below = 0;
+  for (int i = 0; at && i < k_most_levels; ++i) {
+    struct stat info {};
+    if (::fstat(at->get(), &info) != 0 || info.st_dev != top.st_dev) return {};
+    if (std::exchange(below, info.st_ino) == info.st_ino) return {};  // the root
+    if (info.st_ino == top.st_ino)
+      return Error{EINVAL, "the target " + target +
+                               " lies in the job's own directory, which is removed when " +
+                               removed + ": name a directory elsewhere"};
+    at = open_at(at->get(), "..", O_PATH | O_DIRECTORY);
+  }
+  return {};  // whoever opens it says what is wrong
+}
+
 }  // namespace nodestage

@@ -80,6 +80,10 @@ class JobTree {
 
   // Returns the part of a path, which leads out of the directory, that is the link.
   [[nodiscard]] std::string link_out(const std::string& path) const;
+  // Fails if a target of that path, followed as the user would, lies in the directory or would be
+  // made there: it would be removed with it, at the time that `removed` names. What is mounted
+  // there counts as elsewhere.
+  [[nodiscard]] Status check_outside(const std::string& target, const char* removed) const;
 
  private:
   class Search;
