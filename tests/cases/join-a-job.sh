@@ -24,3 +24,12 @@ job --stage-dataset='z.z*,join' --wrap=true
 has "$submitted" 'z.z03: this part is missing, and z.z04 is there'
 has "$output" 'z.z03: this part is missing, and z.z04 is there'
 [ "$state" = FAILED ]
+# A file's first or last part can be away unseen: its line names both, and doubts what split would not have made so.
+seq 1000 | split -d -b 500 - c.csv.
+mv c.csv.00 hidden
+says --stage-dataset='c.csv.*,join' -- true
+has "$said" '(file in 7 parts)' 'joined of c.csv.01 to c.csv.07' 'begins with c.csv.00'
+mv hidden c.csv.00
+mv c.csv.07 hidden
+job --stage-dataset='c.csv.*,join' --wrap=true
+has "$output" 'joined of c.csv.00 to c.csv.06; c.csv.06 is as large as the others'

@@ -32,3 +32,12 @@ for _ in 1 2 3 4 5; do
 done
 [ "$code" = 0 ]
 has "$said" '1 file was being written, and the copy has what was in it then: log'
+# An async dataset that fails after the job's start is told at the job's end.
+head -c 1M /dev/zero >late.bin
+for _ in 1 2 3 4 5; do
+    keeps_writing touch:late.bin
+    job --stage-dataset=late.bin,async --wrap='nodestage wait --quiet late.bin; sleep 1'
+    ! wrote_without_pause || break
+done
+has "$output" 'late.bin: still being staged (async)'
+grep '^nodestage: n[12]: late\.bin.*: not staged: .*late\.bin' <<<"$output"

@@ -56,7 +56,8 @@ TEST_CASE("the parts of one file are staged as that file") {
     DatasetItem& item = run.join(row.glob);
     if (std::string(row.glob) == "l.gz.part*") item.extract = Extract::yes;
     REQUIRE(run.run() == 0);
-    CHECK(run.note() == "");
+    const bool is_file = std::string(row.what).starts_with("file");
+    CHECK(run.note() == (is_file ? "joined of large.000 to large.003" : ""));
     CHECK(run.what() == row.what);
     const std::string place = row.place;
     CHECK(run.status.environment[0] == "NODESTAGE_DATASET=" + run.job() + "/" + place);
@@ -111,6 +112,12 @@ TEST_CASE("what is odd about the parts is noted, and what is wrong fails by name
             "It was joined of 3 parts, t.tgz.part00 to t.tgz.part02: if another one follows"},
         Row{"split -b 200k -d -a 3 t/large large. && truncate -s 100000 large.001", "large.*",
             false, "the parts are of unequal size: the transfer of large.001 (97.7 KiB) may be"},
+        Row{"rm large.003", "large.*", false,
+            "joined of large.000 to large.002; large.002 is as large as the others: if another "
+            "part follows, transfer it, too"},
+        Row{"rm large.000", "large.*", false,
+            "joined of large.001 to large.003; `split -d` begins with large.000: if it made them, "
+            "transfer that, too"},
         Row{"rm t.tgz.part02", "t.tgz.part*", true, "/t.tgz: cut off "},
         Row{"rm t.tgz.part02", "t.tgz.part*", true, "t.tgz.part00 to t.tgz.part01: if another"},
         Row{"rm v.7z.004", "v.7z.*", true, "/v.7z: "},
@@ -142,6 +149,18 @@ TEST_CASE("what is odd about the parts is noted, and what is wrong fails by name
     CHECK(!has(run.note(), "Test it with"));  // of the whole, which is no file
     if (row.is_fault) CHECK(run.in_job("test ! -e d"));
   }
+}
+
+TEST_CASE(
+    "which parts a file was joined of is said, and no more where nothing tells that one lacks") {
+  JoinedRun run("for i in 1 2 3; do seq $i 20 >a.part0$i; done; split -b 7 -d a.part01 x; rm x07");
+  run.join("a.part*");
+  REQUIRE(run.run() == 0);
+  CHECK(run.note() == "joined of a.part01 to a.part03");
+  run.request.datasets.clear();
+  run.join("x0?");
+  REQUIRE(run.run() == 0);
+  CHECK(has(run.note(), "joined of x00 to x06; x06 is as large as the others"));
 }
 
 TEST_CASE("a part that changes while it is read does no harm") {

@@ -331,6 +331,23 @@ TEST_CASE("two members that give one directory unite there") {
         "one name, the last is there");
 }
 
+TEST_CASE("members of which strip= leaves no directory unite, too, and those with one do not") {
+  NestedRun run;
+  run.prepare(
+      "mkdir d; for i in 1 2 3; do echo $i > 1.png; echo $i > n$i.png; tar cf d/n$i.tar 1.png "
+      "n$i.png; done; tar cf x.tar -C d n1.tar n2.tar n3.tar; tar cf y.tar d; rm [1n]*.png");
+  run.item.strip = 1;
+  CHECK(run.build("x.tar") == "");
+  CHECK(run.files() == "./1.png ./n1.png ./n2.png ./n3.png ");
+  CHECK(run.shell("grep -qx 3 " + run.out("1.png")) == 0);
+  CHECK(run.note ==
+        "'n2.tar' became the directory of another archive (and so did 1 more): of files with one "
+        "name, the last is there");
+  CHECK(run.build("y.tar") == "");
+  CHECK(run.files() == "./n1/1.png ./n1/n1.png ./n2/1.png ./n2/n2.png ./n3/1.png ./n3/n3.png ");
+  CHECK(run.note == "");
+}
+
 TEST_CASE("an inner archive that is damaged fails the source, and the fault has both names") {
   NestedRun run;
   run.prepare(

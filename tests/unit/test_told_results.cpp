@@ -2,6 +2,7 @@
 #include <poll.h>
 
 #include <fstream>
+#include <optional>
 
 #include "push_site.hpp"
 #include "texts.hpp"
@@ -205,6 +206,56 @@ TEST_CASE("results that are held are told, with how to fetch them") {
         "nodestage: n1: a -> /scratch/out: not delivered: disk full\n"
         "nodestage: n1: what could not be delivered is kept on this node: `nodestage recover 7 DIR "
         "--node=n1` copies it to DIR\n");
+}
+
+TEST_CASE("an async item that fails after the job's start is told at its end, and no other one") {
+  struct Row {
+    ItemState state;
+    std::uint32_t flags;
+    std::uint64_t ended_ms;
+    std::optional<WorkerEnd> worker_end;
+    const char* told;
+  };
+  constexpr std::uint64_t k_later = std::uint64_t{1} << 45;
+  const WorkerEnd killed{WorkerEnd::Kind::no_memory, "ran out of memory"};
+  for (const Row& row :
+       {Row{ItemState::failed, k_item_async, k_later, k_code_0,
+            "nodestage: n1: cut.tar: not staged: it is cut off\nnodestage: n1:   Make it again\n"},
+        Row{ItemState::failed, k_item_async, 1, k_code_0, ""},
+        Row{ItemState::done, k_item_async, k_later, k_code_0, ""},
+        Row{ItemState::failed, k_item_optional, k_later, k_code_0, ""},
+        Row{ItemState::working, k_item_async, 0, killed,
+            "nodestage: n1: cut.tar: not staged: the staging process ran out of memory before it "
+            "was staged\n"},
+        Row{ItemState::working,
+            k_item_async,
+            0,
+            {},
+            "nodestage: n1: cut.tar: not staged: it was not complete when the job ended\n"}}) {
+    CAPTURE(row.told);
+    JobSite site;
+    site.config.stageout.report = ReportTo::output;
+    Begin begin = site.request(k_job);
+    begin.stdout_path = k_output;
+    site.accept(begin);
+    ItemRecord item = output("cut.tar", ItemState::working, row.flags);
+    REQUIRE(site.workers.say(WorkerTask::stage, k_job, WorkerPhase::ready, {item}));
+    site.pass(1s);
+    Wait wait{.job = k_job, .step = k_slurm_batch_step, .interval_ms = 1000};
+    site.jobs->wait(wait, site.reply);
+    item.state = static_cast<std::uint32_t>(row.state);
+    item.ended_ms = row.ended_ms;
+    if (row.state == ItemState::failed) set_field(item.note, "it is cut off\nMake it again");
+    const bool has_ended = row.state != ItemState::working;
+    REQUIRE(site.workers.say(WorkerTask::stage, k_job,
+                             has_ended ? WorkerPhase::done : WorkerPhase::ready, {item}));
+    if (row.worker_end) REQUIRE(site.workers.end(WorkerTask::stage, *row.worker_end));
+    site.end(k_job);
+    if (!row.worker_end) REQUIRE(site.workers.end(WorkerTask::stage, k_dead));
+    site.workers.finish(WorkerTask::stage_out, k_job, WorkerPhase::done, {});
+    const auto* started = site.workers.find(WorkerTask::append);
+    CHECK((started == nullptr ? "" : started->request) == row.told);
+  }
 }
 
 TEST_CASE("many long lines fit where a worker reads them") {

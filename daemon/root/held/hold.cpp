@@ -315,6 +315,22 @@ std::vector<std::string> result_lines(const JobRecord& record, const WorkerStatu
   return lines;
 }
 
+std::vector<std::string> late_lines(const JobRecord& record, const WorkerStatus& staged,
+                                    const std::string& fault) {
+  WorkerStatus late;
+  for (ItemRecord item : staged.items) {
+    const bool was_open = is_unfinished(item);
+    const bool is_late = was_open || (has_failed(item) && item.ended_ms > record.times.run);
+    if (record.times.run == 0 || (item.flags & k_item_async) == 0 || !is_late) continue;
+    if (was_open) {
+      item.state = static_cast<std::uint32_t>(ItemState::failed);
+      set_field(item.note, fault.empty() ? "it was not complete when the job ended" : fault);
+    }
+    late.items.push_back(item);
+  }
+  return user_summary(late);
+}
+
 std::vector<std::string> held_lines(const JobRecord& record, const WorkerStatus& status,
                                     const std::string& cause) {
   std::vector<std::string> lines = failed_lines(record, status, cause);

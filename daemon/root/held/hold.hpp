@@ -88,8 +88,13 @@ std::string unkept_refusal(const std::string& path, const std::string& node);
 // there was nothing to deliver.
 std::vector<std::string> result_lines(const JobRecord& record, const WorkerStatus& status);
 
-// The same for results that are held now, with how to fetch them. `cause`: for a status that does
-// not say why.
+// What the job's start could not say of its async items: those that failed later, and those that
+// were not complete at its end. `fault`: how their worker ended; "": with the job.
+std::vector<std::string> late_lines(const JobRecord& record, const WorkerStatus& staged,
+                                    const std::string& fault);
+
+// The same as result_lines() for results that are held now, with how to fetch them. `cause`: for a
+// status that does not say why.
 std::vector<std::string> held_lines(const JobRecord& record, const WorkerStatus& status,
                                     const std::string& cause);
 

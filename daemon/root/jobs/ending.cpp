@@ -125,6 +125,16 @@ void Ending::worker_ended(const JobKey& key, const WorkerEnd& end) {
        status.phase == WorkerPhase::failed ? status.cause : "the stage-out process " + end.text);
 }
 
+// After its results, the job's output hears of what was not staged after the start.
+void Ending::append(const JobRecord& record, std::vector<std::string> lines,
+                    const std::function<void()>& on_done) const {
+  const JobKey key = record.key();
+  const std::vector<std::string> late = late_lines(
+      record, deps_.files.status(key, WorkerTask::stage), deps_.staging.async_fault(key));
+  lines.insert(lines.end(), late.begin(), late.end());
+  deps_.output.append(record, lines, on_done);
+}
+
 // Whoever waits for the job's end finds the lines in its output, unless that does not answer.
 void Ending::report(JobRecord& record) {
   const JobKey key = record.key();
@@ -135,7 +145,7 @@ void Ending::report(JobRecord& record) {
   else if (record.push_has_failed)
     deps_.held.write_notice(record, delivered_notice(record), [](Notices::Written) {});
   reporting_[key] = deps_.loop.after(k_reporting_wait, [this, key] { reported(key); });
-  deps_.output.append(record, result_lines(record, status), [this, key] { reported(key); });
+  append(record, result_lines(record, status), [this, key] { reported(key); });
 }
 
 void Ending::reported(const JobKey& key) {
@@ -187,7 +197,7 @@ void Ending::keep(JobRecord& record) {
   move_to_hold(record);
   if (!record.in_hold && !record.directory_is_ours) return deps_.events.done(key, Fact::unkept);
   const WorkerStatus status = deps_.files.status(key, WorkerTask::stage_out);
-  if (record.hold.since == 0) deps_.output.append(record, held_lines(record, status, record.cause));
+  if (record.hold.since == 0) append(record, held_lines(record, status, record.cause));
   // What its user can mend needs no administrator; what has become worse does.
   const bool was_reported = record.hold.since != 0 && !record.hold.waits_for_user;
   const bool is_users = waits_for_user(status);
@@ -215,7 +225,7 @@ void Ending::lose(JobRecord& record, Loss loss) {
   log::write(waits_for_user(status) ? log::Level::warn : log::Level::err, about(record),
              why + record.cause);
   record.hold.reasons = reasons_of(status, record.cause);
-  deps_.output.append(record, lost_lines(record, status, record.cause, loss));
+  append(record, lost_lines(record, status, record.cause, loss));
   answer(key, {EndOutcome::lost, record.cause});
 }
 

@@ -4,16 +4,19 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "daemon/root/basis/areas.hpp"
 #include "daemon/root/basis/loop.hpp"
 #include "daemon/root/flow/flow.hpp"
 #include "daemon/root/held/held_results.hpp"
 #include "daemon/root/held/hold.hpp"
+#include "daemon/root/staging/staging.hpp"
 #include "daemon/root/table/job_table.hpp"
 #include "daemon/root/tasks/job_output.hpp"
 #include "daemon/root/tasks/job_workers.hpp"
@@ -25,6 +28,7 @@ class Ending {
   struct Deps : JobDeps {
     HeldResults& held;  // informs users; a try may have been its
     const JobOutput& output;
+    const Staging& staging;
   };
   explicit Ending(const Deps& deps) : deps_(deps) {}
   Ending(const Ending&) = delete;
@@ -76,6 +80,9 @@ class Ending {
 
   Status start_worker(JobRecord& record);
   void fail(JobRecord& record, const std::string& cause);
+  void append(
+      const JobRecord& record, std::vector<std::string> lines,
+      const std::function<void()>& on_done = [] {}) const;
   void reported(const JobKey& key);
   void go_on_in_background(const JobKey& key);
   Status move_to_trash(const JobRecord& record);

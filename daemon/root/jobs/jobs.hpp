@@ -165,7 +165,7 @@ class Jobs final : private JobEvents {
   Outcomes outcomes_{{job_deps_, deps_.peers, talk_}};
   TimeLimits limits_{deps_.loop, deps_.config, table_};
   Waiting waiting_{{job_deps_, deps_.peers, staging_, talk_, credits_, limits_}};
-  Ending ending_{{job_deps_, held_, output_}};
+  Ending ending_{{job_deps_, held_, output_, staging_}};
   Orphans orphans_{job_deps_, deps_.slurm};
   JobViews views_{{deps_.loop, deps_.config, deps_.areas, table_, files_, allocator_, held_,
                    pushes_, cache_, staging_, talk_, deps_.records}};

@@ -106,7 +106,7 @@ class NestedEntries final : public Entries {
   Status place(Entry& entry) const;
   [[nodiscard]] Status check_link(const Entry& entry) const;
   Result<bool> open(const Entry& entry);
-  void remember(const Level& level);
+  void remember(const Level& level, const std::optional<std::string>& stripped);
   [[nodiscard]] std::optional<std::string> stripped(const std::string& name) const;
   [[nodiscard]] bool is_wanted_file(const std::string& name) const;
   Result<bool> open_level(Level& level, const ArchiveName& name);
@@ -239,18 +239,20 @@ Result<bool> NestedEntries::open(const Entry& entry) {
   }
   directory_ =
       Entry{level.prefix, Entry::Kind::directory, 0777, entry.mtime, 0, {}, "", entry.name};
-  remember(level);
+  remember(level, directory);
   if (level.is_wanted) levels_.push_back(std::move(level));
   return true;
 }
 
-// Only of so many archives: what is remembered is for texts.
-void NestedEntries::remember(const Level& level) {
+// Only of so many archives: what is remembered is for texts. Those of which strip= leaves nothing
+// have one directory.
+void NestedEntries::remember(const Level& level, const std::optional<std::string>& stripped) {
   const auto member = clean_entry_name(level.member);
   const auto directory = clean_entry_name(level.prefix);
   if (!member || !directory || extracted_.size() >= k_most_extracted) return;
   extracted_.insert(std::hash<std::string>()(*member));
-  if (directories_.insert(std::hash<std::string>()(*directory)).second) return;
+  const std::string place = rules_.filter ? stripped.value_or("") : *directory;
+  if (directories_.insert(std::hash<std::string>()(place)).second) return;
   united_.add(level.member);
 }
 

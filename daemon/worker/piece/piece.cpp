@@ -183,7 +183,10 @@ Result<Piece> Piece::open(PieceForm form, Source source) {
   form.add_note(found->note);
   if (found->is_compressed_file)
     return Piece(CompressedPiece(std::move(form), std::move(found->decoder)));
-  if (found->container == Container::none) return Piece(FilePiece{std::move(form)});
+  if (found->container == Container::none) {
+    form.add_note(form.range_of_parts());
+    return Piece(FilePiece{std::move(form)});
+  }
   return Piece(ArchivePiece(std::move(form), found->container, std::move(found->decoder)));
 }
 

@@ -113,6 +113,39 @@ Error PieceForm::as_joined(Error error) const {
   return error;
 }
 
+namespace {
+
+// The one before it, in the place of 1, if split(1) can have made it; 7z and others begin with 1.
+std::string part_0_before(const std::string& first) {
+  const std::size_t at = first.find_last_not_of("0123456789") + 1;
+  if (at == 0 || at == first.size() || first.find_first_not_of('0', at) != first.size() - 1 ||
+      first.back() != '1')
+    return {};
+  std::string before = lower(first.substr(0, at));
+  if (before.find_last_of("._-") == before.size() - 1) before.pop_back();
+  for (const std::string_view other : {"part", ".z", ".7z"})
+    if (before.ends_with(other)) return {};
+  return first.substr(0, first.size() - 1) + "0";
+}
+
+}  // namespace
+
+std::string PieceForm::range_of_parts() const {
+  const std::vector<SourcePart>& parts = source->parts();
+  if (!is_joined() || parts.front().path == path) return {};
+  const std::string first = last_part(parts.front().path);
+  const std::string last = shown(last_part(parts.back().path));
+  std::string text = "joined of " + shown(first) + (parts.size() == 1 ? " alone" : " to " + last);
+  const bool is_even = parts.size() > 1 && std::all_of(parts.begin(), parts.end(), [&](auto& one) {
+                         return one.info.st_size == parts.front().info.st_size;
+                       });
+  if (is_even)
+    text += "; " + last + " is as large as the others: if another part follows, transfer it, too";
+  if (const std::string before = part_0_before(first); !before.empty())
+    text += "; `split -d` begins with " + shown(before) + ": if it made them, transfer that, too";
+  return text;
+}
+
 Status PieceForm::look_plainly(const LookTime& time, PieceLook& look) {
   std::vector<std::byte> block(k_look_block);
   while (!look.is_whole && time.is_left()) {

@@ -123,6 +123,9 @@ struct PieceForm {
   [[nodiscard]] Error as_part(Error error) const;
   // A fault of its content, which can be that of a part if it was joined.
   [[nodiscard]] Error as_joined(Error error) const;
+  // Of a file that was joined: the first and the last part, with what makes it doubtful that they
+  // are. No content tells.
+  [[nodiscard]] std::string range_of_parts() const;
   // Reads the file as it is, while there is time.
   Status look_plainly(const LookTime& time, PieceLook& look);
 };
