@@ -280,10 +280,12 @@ Result<Fd> open_lines_file(const AppendOrder& order) {
   return file;
 }
 
-// On NFS, two nodes that append at once overwrite each other. Where there are no locks, or this one
-// is held for long, the lines are written without it.
+// On NFS, two nodes that append at once overwrite each other; elsewhere O_APPEND suffices. Where
+// there are no locks, or this one is held for long, the lines are written without it. The patience
+// is short, since whoever may read the output can hold its lock, and the epilog and the user's next
+// notices wait: one of our appends has it for a moment.
 void lock_for_a_while(int fd) {
-  constexpr auto k_patience = std::chrono::seconds(20);
+  constexpr auto k_patience = std::chrono::seconds(2);
   const auto until = std::chrono::steady_clock::now() + k_patience;
   struct flock whole {};
   whole.l_type = F_WRLCK;
