@@ -81,3 +81,12 @@ TEST_CASE("a reader of the job's output who holds its lock delays the lines by l
     CHECK(file_text(output.name()) == "a line\n");
   }
 }
+
+TEST_CASE("a directory in the place of the notice: the notice has the node in its name, too") {
+  Output output(LinesTo::output);
+  output.order.node = "n1";
+  fs::create_directory(output.scratch / "shared/nodestage-12.txt");
+  CHECK(run_notice(output.order, "held\n") == 0);
+  CHECK(file_text(output.scratch / "shared/nodestage-12-n1.txt") == "held\n");
+  CHECK(names_in(output.scratch / "shared").size() == 2);
+}
