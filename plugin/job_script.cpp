@@ -126,11 +126,12 @@ void end_left_writers(const PluginSettings& settings, const End& end) {
     const auto now = ask();
     return now ? std::optional(now->workers) : std::nullopt;
   };
-  const auto killed = kill_left_writers(placed->root + "/" + placed->held,
-                                        number_from_environment("SLURM_JOB_UID"), ask_workers);
-  for (const int pid : killed)
-    slurm_info("nodestage: job %u: killed the process %d, which had results open that are kept",
-               end.job, pid);
+  const EndedJob job{end.job, number_from_environment("SLURM_JOB_UID"), jobs_have_cgroups()};
+  for (const auto& [pid, proof] :
+       kill_left_writers(placed->root + "/" + placed->held, job, ask_workers))
+    slurm_info("nodestage: job %u: killed the process %d, which %s", end.job, pid,
+               proof == Proof::open ? "had results open that are kept"
+                                    : "kept open files hidden (in a message or in io_uring)");
 }
 
 // What users have mounted with FUSE where it keeps trees from being moved or removed. Mounts over

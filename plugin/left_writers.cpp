@@ -32,29 +32,27 @@ constexpr int k_looks = 20;
 constexpr int k_looks_at_hidden = 4;
 constexpr std::chrono::milliseconds k_pause{50};
 constexpr std::chrono::seconds k_limit{5};
-constexpr std::size_t k_most_status = 16 * 1024;
-constexpr std::size_t k_most_maps = 16 << 20;
+constexpr std::size_t k_most = 16 << 20;  // of a file of /proc
 
-// The numbers in the line of /proc/PID/status with that key.
-std::string numbers_in_status(const std::string& process, const std::string& key) {
-  const auto status = read_file(AT_FDCWD, process + "/status", k_most_status);
-  const std::string before = "\n" + key + ":\t";
-  const std::size_t at = status ? status->find(before) : std::string::npos;
+// The numbers after that key, which begins a line of a file of /proc that is not the first.
+std::string numbers_in(const std::string& file, const std::string& key) {
+  const auto text = read_file(AT_FDCWD, file, k_most);
+  const std::size_t at = text ? text->find("\n" + key) : std::string::npos;
   if (at == std::string::npos) return {};
-  const std::size_t begin = at + before.size();
-  return status->substr(begin, status->find('\n', begin) - begin);
+  const std::size_t begin = at + 1 + key.size();
+  return text->substr(begin, text->find('\n', begin) - begin);
 }
 
 // Compares the real or the effective one: /proc shows processes that cannot be traced as root's.
 bool is_of(const std::string& process, std::uint32_t uid) {
-  const std::string numbers = numbers_in_status(process, "Uid");
+  const std::string numbers = numbers_in(process + "/status", "Uid:\t");
   std::string_view ids = numbers;
   const std::string wanted = std::to_string(uid);
   return take_field(ids, '\t') == wanted || take_field(ids, '\t') == wanted;
 }
 
 int parent_of(const std::string& process) {
-  return parse_number<int>(numbers_in_status(process, "PPid")).value_or(0);
+  return parse_number<int>(numbers_in(process + "/status", "PPid:\t")).value_or(0);
 }
 
 // Whether the program of a process is root's, and has that name. A user's program of that name can
@@ -64,11 +62,6 @@ bool runs_roots(const std::string& process, std::string_view name) {
   struct statx info {};
   return ::statx(AT_FDCWD, (process + "/exe").c_str(), AT_STATX_DONT_SYNC, STATX_UID, &info) == 0 &&
          info.stx_uid == 0;
-}
-
-std::string cgroups_of(const std::string& process) {
-  auto text = read_file(AT_FDCWD, process + "/cgroup", k_most_status);
-  return text ? std::move(*text) : std::string();
 }
 
 template <typename See>
@@ -87,39 +80,6 @@ bool runs_as_worker(const std::string& process) {
   return runs_roots(process, "/nodestage-worker") || runs_roots(process, "/nodestaged");
 }
 
-// Knows nodestage's own workers, by the cgroup that the daemon has put them into and that none of
-// their users can enter. Their program is no proof, nor is the daemon's cgroup: a user can start
-// it, with a library of the user's in it, and where a daemon was started by hand, jobs can be in
-// its cgroup.
-class WorkerCgroups {
- public:
-  WorkerCgroups() {
-    auto mounts = cgroup_mounts("/proc");
-    if (mounts) mounts_ = std::move(*mounts);
-  }
-
-  [[nodiscard]] bool have(const std::string& process) const {
-    const std::string text = cgroups_of(process);
-    for (const auto& [controller, path] : cgroups_in(text)) {
-      const auto mount = mounts_.find(controller);
-      if (mount != mounts_.end() && is_roots(mount->second, path)) return true;
-    }
-    return false;
-  }
-
- private:
-  // Whoever makes a cgroup owns its directory.
-  static bool is_roots(const CgroupMount& mount, const std::string& path) {
-    const std::size_t at = path.find("/" + std::string(k_worker_cgroup));
-    if (at == std::string::npos) return false;
-    const std::string directory = directory_of(mount, path.substr(0, path.find('/', at + 1)));
-    struct stat info {};
-    return !directory.empty() && ::stat(directory.c_str(), &info) == 0 && info.st_uid == 0;
-  }
-
-  std::map<std::string, CgroupMount> mounts_;
-};
-
 // The tree, and what in it is open.
 struct KeptTree {
   std::string below;  // its path, and a slash
@@ -133,29 +93,40 @@ using Inodes = std::set<std::uint64_t>;
 
 // What a process has open, or mapped, on the file system of the tree.
 struct Open {
-  bool is_below = false;  // by the path that the kernel shows
-  Inodes inodes;
+  bool is_below = false;         // by the path that the kernel shows
+  Inodes inodes;                 // of directories, and of files that it can write to
   std::set<std::string> hidden;  // what has open files in it that nobody can look at
 };
 
-void add_link(const KeptTree& tree, const std::string& link, Open& open) {
+// Whether it is open for writing, by its fdinfo: "flags:", in octal.
+bool is_to_write(const std::string& fdinfo) {
+  const std::string flags = numbers_in(fdinfo, "flags:\t");
+  return !flags.empty() && ((flags.back() - '0') & O_ACCMODE) != O_RDONLY;
+}
+
+// A file can have names outside of the tree, too, and its readers there are no danger.
+void add_link(const KeptTree& tree, const std::string& link, const std::string& fdinfo,
+              Open& open) {
   if ((link_text(AT_FDCWD, link) + "/").starts_with(tree.below)) open.is_below = true;
   struct statx info {};
-  if (::statx(AT_FDCWD, link.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &info) ==
-          0 &&
-      ::makedev(info.stx_dev_major, info.stx_dev_minor) == tree.device)
+  if (::statx(AT_FDCWD, link.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO | STATX_TYPE,
+              &info) == 0 &&
+      ::makedev(info.stx_dev_major, info.stx_dev_minor) == tree.device &&
+      (S_ISDIR(info.stx_mode) || is_to_write(fdinfo)))
     open.inodes.insert(info.stx_ino);
 }
 
 // proc(5): "begin-end rights offset major:minor inode   path"
 void add_maps(const KeptTree& tree, const std::string& process, Open& open) {
-  const auto maps = read_file(AT_FDCWD, process + "/maps", k_most_maps);
+  const auto maps = read_file(AT_FDCWD, process + "/maps", k_most);
   if (!maps) return;
   if (maps->find(" " + tree.below) != std::string::npos) open.is_below = true;
   std::string_view rest = *maps;
   while (!rest.empty()) {
     std::string_view line = take_field(rest, '\n');
-    for (int i = 0; i < 3; ++i) take_field(line, ' ');
+    take_field(line, ' ');
+    const bool is_shared = take_field(line, ' ').ends_with('s');
+    take_field(line, ' ');
     std::string_view device = take_field(line, ' ');
     unsigned major = 0;
     unsigned minor = 0;
@@ -163,19 +134,8 @@ void add_maps(const KeptTree& tree, const std::string& process, Open& open) {
     std::from_chars(first.data(), first.data() + first.size(), major, 16);
     std::from_chars(device.data(), device.data() + device.size(), minor, 16);
     const auto inode = take_number<std::uint64_t>(line);
-    if (inode && *inode != 0 && ::makedev(major, minor) == tree.device) open.inodes.insert(*inode);
+    if (is_shared && inode && ::makedev(major, minor) == tree.device) open.inodes.insert(*inode);
   }
-}
-
-// Whether a line of fdinfo has that key and a number that is not 0.
-bool counts_any(std::string_view fdinfo, std::string_view key) {
-  while (!fdinfo.empty()) {
-    std::string_view line = take_field(fdinfo, '\n');
-    if (!line.starts_with(key)) continue;
-    line.remove_prefix(std::min(line.find_first_of("0123456789"), line.size()));
-    return take_number<std::uint64_t>(line).value_or(0) != 0;
-  }
-  return false;
 }
 
 // Messages that no process has received can have descriptors in them (unix(7)), and io_uring can
@@ -184,8 +144,9 @@ void add_hidden(const std::string& process, std::string_view number, Open& open)
   const std::string target = link_text(AT_FDCWD, (process + "/fd/").append(number));
   const bool is_socket = target.starts_with("socket:");
   if (!is_socket && target != "anon_inode:[io_uring]") return;
-  const auto text = read_file(AT_FDCWD, (process + "/fdinfo/").append(number), k_most_maps);
-  if (text && counts_any(*text, is_socket ? "scm_fds:" : "UserFiles:"))
+  const std::string file = (process + "/fdinfo/").append(number);
+  const std::string count = numbers_in(file, is_socket ? "scm_fds: " : "UserFiles:\t");
+  if (parse_number<std::uint64_t>(count).value_or(0) != 0)
     open.hidden.insert(process + " " + target);
 }
 
@@ -193,7 +154,7 @@ void add_hidden(const std::string& process, std::string_view number, Open& open)
 bool has_mounted(const std::string& process, const KeptTree& tree) {
   if (tree.below_on_disk.empty() || link_text(AT_FDCWD, process + "/ns/mnt") == tree.mounts)
     return false;
-  const auto text = read_file(AT_FDCWD, process + "/mountinfo", k_most_maps);
+  const auto text = read_file(AT_FDCWD, process + "/mountinfo", k_most);
   std::string_view rest = text ? std::string_view(*text) : std::string_view();
   while (!rest.empty()) {
     const auto mount = mount_in(take_field(rest, '\n'));
@@ -204,13 +165,14 @@ bool has_mounted(const std::string& process, const KeptTree& tree) {
   return false;
 }
 
-// Also what is open for reading alone: its owner can open that again.
+// By its path also what is open for reading alone: its owner can open that again.
 Open opened_by(const std::string& process, const KeptTree& tree) {
   Open open;
-  for (const char* const link : {"/cwd", "/root", "/exe"}) add_link(tree, process + link, open);
+  for (const char* const link : {"/cwd", "/root", "/exe"}) add_link(tree, process + link, "", open);
   auto descriptors = DirectoryStream::at(AT_FDCWD, process + "/fd");
   while (const auto number = descriptors.next()) {
-    add_link(tree, (process + "/fd/").append(*number), open);
+    const std::string fdinfo = (process + "/fdinfo/").append(*number);
+    add_link(tree, (process + "/fd/").append(*number), fdinfo, open);
     add_hidden(process, *number, open);
   }
   add_maps(tree, process, open);
@@ -259,23 +221,43 @@ void spare_workers(std::vector<Suspect>& suspects, const AskWorkers& ask_workers
 // What has hidden files, and in how many looks in a row. A message is received at once as a rule.
 using Hiding = std::map<std::string, int>;
 
+using CgroupMounts = std::map<std::string, CgroupMount>;
+
+// What is no proof is not held against another job of the user: anybody may send descriptors to a
+// socket of its, and the ended job may have made links to its files. A process of no job is not
+// known as such where Slurm makes no cgroups.
+void spare_other_jobs(Open& open, const std::string& cgroup, const EndedJob& job) {
+  const bool is_others =
+      !cgroup.empty() && cgroup != std::string(k_job_cgroup) + std::to_string(job.job);
+  if (is_others) open.inodes.clear();
+  if (is_others || (cgroup.empty() && !job.has_cgroups)) open.hidden.clear();
+}
+
 // What each has open is looked at as it is found: what has ended until then has passed it on.
-std::vector<Suspect> find_suspects(const KeptTree& tree, std::uint32_t uid,
-                                   const WorkerCgroups& cgroups) {
+// nodestage's own workers are known by the cgroup that the daemon has put them into and that none
+// of their users can enter. Their program is no proof, nor is the daemon's cgroup: a user can start
+// it, with a library of the user's in it, and where a daemon was started by hand, jobs can be in
+// its cgroup.
+std::vector<Suspect> find_suspects(const KeptTree& tree, const EndedJob& job,
+                                   const CgroupMounts& mounts) {
   std::vector<Suspect> suspects;
   for_each_process([&](int pid, const std::string& process) {
     Suspect suspect{pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
-    if (!suspect.process || !is_of(process, uid) || cgroups.have(process)) return;
+    if (!suspect.process || !is_of(process, job.uid)) return;
+    const auto text = read_file(AT_FDCWD, process + "/cgroup", k_most);
+    const std::string cgroups = text ? *text : "";
+    if (!cgroup_of_root(mounts, cgroups, k_worker_cgroup).empty()) return;
     if (runs_as_worker(process)) suspect.parent = parent_of(process);
     suspect.open = opened_by(process, tree);
+    spare_other_jobs(suspect.open, cgroup_of_root(mounts, cgroups, k_job_cgroup), job);
     suspects.push_back(std::move(suspect));
   });
   return suspects;
 }
 
-std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid, const WorkerCgroups& cgroups,
-                           const AskWorkers& ask_workers, Hiding& hiding) {
-  std::vector<Suspect> suspects = find_suspects(tree, uid, cgroups);
+KilledWriters kill_once(const KeptTree& tree, const EndedJob& job, const CgroupMounts& mounts,
+                        const AskWorkers& ask_workers, Hiding& hiding) {
+  std::vector<Suspect> suspects = find_suspects(tree, job, mounts);
   spare_workers(suspects, ask_workers);
   Inodes wanted;
   Hiding hides;
@@ -285,18 +267,18 @@ std::vector<int> kill_once(const KeptTree& tree, std::uint32_t uid, const Worker
   }
   hiding = std::move(hides);
   const Inodes inside = wanted.empty() ? Inodes() : inodes_in(tree, wanted);
-  std::vector<int> killed;
+  KilledWriters killed;
   for (const Suspect& suspect : suspects) {
     const Open& open = suspect.open;
     const bool is_writer =
-        open.is_below ||
-        std::any_of(inside.begin(), inside.end(),
-                    [&](std::uint64_t one) { return open.inodes.contains(one); }) ||
+        open.is_below || std::any_of(inside.begin(), inside.end(),
+                                     [&](std::uint64_t one) { return open.inodes.contains(one); });
+    const bool is_hiding =
         std::any_of(open.hidden.begin(), open.hidden.end(),
                     [&](const std::string& name) { return hiding[name] >= k_looks_at_hidden; });
-    if (is_writer &&
+    if ((is_writer || is_hiding) &&
         ::syscall(SYS_pidfd_send_signal, suspect.process.get(), SIGKILL, nullptr, 0) == 0)
-      killed.push_back(suspect.pid);
+      killed.emplace(suspect.pid, is_writer ? Proof::open : Proof::hidden);
   }
   return killed;
 }
@@ -314,23 +296,22 @@ void find_on_disk(KeptTree& tree, int directory_fd) {
       (root == "/" ? "" : root) + tree.below.substr(point == "/" ? 0 : point.size());
 }
 
-std::vector<int> kill_all(const std::string& directory, std::uint32_t uid,
-                          const AskWorkers& ask_workers) {
-  std::vector<int> killed;
+KilledWriters kill_all(const std::string& directory, const EndedJob& job,
+                       const AskWorkers& ask_workers) {
+  KilledWriters killed;
   const auto opened = open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY);
   struct stat info {};
-  if (uid == 0 || !opened || ::fstat(opened->get(), &info) != 0) return killed;
+  if (job.uid == 0 || !opened || ::fstat(opened->get(), &info) != 0) return killed;
   KeptTree tree{
       path_of(opened->get()) + "/", info.st_dev, {}, {}, link_text(AT_FDCWD, "/proc/self/ns/mnt")};
   find_on_disk(tree, opened->get());
-  const WorkerCgroups cgroups;
+  const auto mounts = cgroup_mounts("/proc");
   Hiding hiding;
   for (int i = 0; i < k_looks; ++i) {
-    const std::vector<int> found = kill_once(tree, uid, cgroups, ask_workers, hiding);
+    KilledWriters found =
+        kill_once(tree, job, mounts ? *mounts : CgroupMounts(), ask_workers, hiding);
     if (found.empty() && hiding.empty()) break;
-    for (const int pid : found) {
-      if (std::find(killed.begin(), killed.end(), pid) == killed.end()) killed.push_back(pid);
-    }
+    killed.merge(found);
     std::this_thread::sleep_for(k_pause);
   }
   return killed;
@@ -339,17 +320,18 @@ std::vector<int> kill_all(const std::string& directory, std::uint32_t uid,
 }  // namespace
 
 // Asks apart, since a process can make a reader of its maps wait for its memory.
-std::vector<int> kill_left_writers(const std::string& directory, std::uint32_t uid,
-                                   const AskWorkers& ask_workers) {
+KilledWriters kill_left_writers(const std::string& directory, const EndedJob& job,
+                                const AskWorkers& ask_workers) {
   const auto answer = ask_apart(k_limit, [&] {
     std::string pids;
-    for (const int pid : kill_all(directory, uid, ask_workers)) pids += std::to_string(pid) + " ";
+    for (const auto& [pid, proof] : kill_all(directory, job, ask_workers))
+      pids += std::to_string(pid) + (proof == Proof::hidden ? "?" : " ");
     return pids;
   });
-  std::vector<int> killed;
+  KilledWriters killed;
   std::string_view rest = answer ? std::string_view(*answer) : std::string_view();
   while (const auto pid = take_number<int>(rest)) {
-    killed.push_back(*pid);
+    killed.emplace(*pid, rest.starts_with('?') ? Proof::hidden : Proof::open);
     rest.remove_prefix(1);
   }
   return killed;

@@ -162,6 +162,11 @@ std::optional<std::chrono::seconds> epilog_timeout() {
   return std::chrono::seconds(seconds);
 }
 
+bool jobs_have_cgroups() {
+  const std::string type = setting("ProctrackType", &slurm_conf_t::proctrack_type);
+  return type.empty() || type == "proctrack/cgroup";
+}
+
 std::optional<std::uint64_t> largest_node_disk() {
   const slurm_conf_t* conf = host_conf();
   if (conf == nullptr || conf->tmp_fs == nullptr || std::string_view(conf->tmp_fs) == "/tmp")

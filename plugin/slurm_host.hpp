@@ -36,6 +36,10 @@ std::optional<std::chrono::seconds> epilog_timeout();
 // SuspendExcNodes does not name the node. (Nodes "NAMES:COUNT" there are not excluded by name.)
 bool powers_down(const std::string& node);
 
+// Returns whether each process of a job is in a cgroup of Slurm's: ProctrackType is
+// "proctrack/cgroup", the default.
+bool jobs_have_cgroups();
+
 // Returns the largest TmpDisk of all nodes, in bytes, from one request to the controller (as sbatch
 // itself makes). nullopt if that is not known or TmpFS is not set: TmpDisk is then the size of
 // /tmp, whatever file system the job directories are on.

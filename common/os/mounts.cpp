@@ -1,6 +1,7 @@
 #include "common/os/mounts.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -136,6 +137,22 @@ std::string directory_of(const CgroupMount& mount, const std::string& cgroup) {
   if (cgroup == mount.root) return mount.point;
   if (cgroup.starts_with(mount.root + "/")) return mount.point + cgroup.substr(mount.root.size());
   return "";
+}
+
+// Whoever makes a cgroup owns its directory.
+std::string cgroup_of_root(const std::map<std::string, CgroupMount>& mounts,
+                           const std::string& text, std::string_view begin) {
+  for (const auto& [controller, path] : cgroups_in(text)) {
+    const auto mount = mounts.find(controller);
+    const std::size_t at = path.find("/" + std::string(begin));
+    if (mount == mounts.end() || at == std::string::npos) continue;
+    const std::string own = path.substr(0, path.find('/', at + 1));
+    const std::string directory = directory_of(mount->second, own);
+    struct stat info {};
+    if (!directory.empty() && ::stat(directory.c_str(), &info) == 0 && info.st_uid == 0)
+      return own.substr(at + 1);
+  }
+  return {};
 }
 
 std::uint64_t memory_limit(const std::string& proc) {

@@ -47,6 +47,8 @@ std::string_view take_field(std::string_view& text, char end);
 
 // What the names of the cgroups of nodestage's workers begin with.
 inline constexpr std::string_view k_worker_cgroup = "nodestage-worker-";
+// And of Slurm's cgroups of jobs; the rest is the job's number.
+inline constexpr std::string_view k_job_cgroup = "job_";
 
 // A hierarchy: where it is mounted, and which of its cgroups is mounted there.
 struct CgroupMount {
@@ -62,6 +64,11 @@ std::map<std::string, std::string> cgroups_in(const std::string& text);
 
 // The directory of a cgroup, or "" if it lies outside of what is mounted.
 std::string directory_of(const CgroupMount& mount, const std::string& cgroup);
+
+// The name of the outermost cgroup around a process that begins so, if root has made it; else "".
+// `mounts` is as from cgroup_mounts(), `text` is the process's /proc/PID/cgroup.
+std::string cgroup_of_root(const std::map<std::string, CgroupMount>& mounts,
+                           const std::string& text, std::string_view begin);
 
 // The smallest limit of the calling process's memory cgroup and of those around it; the node's
 // memory if none is smaller. In bytes.

@@ -26,3 +26,25 @@ nodestage recover "${job}_4" back --node=n1
 holds back/logs/a 1
 holds back/ds/kept staged
 absent back/ds/other back/big.bin
+# Another job of the user was killed at that, for a descriptor that somebody had sent to it, or a link that was made to its file.
+tool=$(sbatch --parsable --output=tool.out -w n1 -n1 --stage-dataset=ds <<'SCRIPT'
+#!/bin/bash
+cp /bin/sleep "$SLURM_TMPDIR/tool"
+exec python3 -c 'import os, socket, sys
+one, other = socket.socketpair()
+socket.send_fds(one, [b"x"], [os.open("/dev/null", os.O_RDWR)])
+other.set_inheritable(True)
+open("sent", "w").close()
+os.execv(sys.argv[1], sys.argv[1:])' "$SLURM_TMPDIR/tool" 1000
+SCRIPT
+)
+until [ -e sent ]; do sleep 0.1; done
+export tool
+job -w n1 -n1 --stage-out='logs:closed/linked' <<'SCRIPT'
+#!/bin/bash
+mkdir "$SLURM_TMPDIR/logs" && ln "/localscratch/alice.$tool.0/tool" "$SLURM_TMPDIR/logs/tool"
+SCRIPT
+has "$output" 'not delivered'
+srun -w n1 -n1 nodestage held | grep "^job $job: "
+[ "$(squeue --noheader --jobs="$tool" --format=%T)" = RUNNING ]
+scancel "$tool"

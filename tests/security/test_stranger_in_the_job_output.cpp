@@ -2,7 +2,10 @@
 // put something else there under its name, so that lines about the job's results change a file of
 // its owner, or block the process that writes them.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+
+#include <chrono>
 
 #include "../unit/stage_out_job.hpp"
 #include "daemon/worker/out/job_output.hpp"
@@ -62,4 +65,28 @@ TEST_CASE("another user's file in the place of the job's output") {
     output.append();
     CHECK(file_text(output.name()) == "a stranger's\n");
   }
+}
+
+TEST_CASE("a reader of the job's output who holds its lock delays the lines by little") {
+  for (const LinesTo to : {LinesTo::output, LinesTo::file}) {
+    const Output output(to);
+    write_file(output.name(), "");
+    const nodestage::Fd reader(::open(output.name().c_str(), O_RDONLY));
+    struct flock whole {};
+    whole.l_type = F_RDLCK;
+    REQUIRE(::fcntl(reader.get(), F_OFD_SETLK, &whole) == 0);
+    const auto begun = std::chrono::steady_clock::now();
+    CHECK(output.append() == "private\n");
+    CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(6));
+    CHECK(file_text(output.name()) == "a line\n");
+  }
+}
+
+TEST_CASE("a directory in the place of the notice: the notice has the node in its name, too") {
+  Output output(LinesTo::output);
+  output.order.node = "n1";
+  fs::create_directory(output.scratch / "shared/nodestage-12.txt");
+  CHECK(run_notice(output.order, "held\n") == 0);
+  CHECK(file_text(output.scratch / "shared/nodestage-12-n1.txt") == "held\n");
+  CHECK(names_in(output.scratch / "shared").size() == 2);
 }

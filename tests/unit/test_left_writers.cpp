@@ -28,6 +28,7 @@ using namespace nodestage;
 namespace {
 
 constexpr uid_t k_user = 65534;
+constexpr EndedJob k_ended{12, k_user};
 
 using Pids = std::vector<std::string>;
 
@@ -76,13 +77,10 @@ TEST_CASE("attack: who has something open in what is kept is killed, and nobody 
   const pid_t inside = start(hold + "/12.0/sub", k_user);
   const pid_t outside = start(scratch / "holdings", k_user);
   const pid_t other = start(hold + "/12.0/file", k_user - 1);
-  std::vector<int> killed = kill_left_writers(hold, k_user, no_worker);
-  std::sort(killed.begin(), killed.end());
-  std::vector<int> meant = {reader, inside};
-  std::sort(meant.begin(), meant.end());
-  CHECK(killed == meant);
-  CHECK(kill_left_writers(hold, 0, no_worker).empty());
-  CHECK(kill_left_writers(scratch / "nowhere", k_user, no_worker).empty());
+  const KilledWriters killed = kill_left_writers(hold, k_ended, no_worker);
+  CHECK(killed == KilledWriters{{reader, Proof::open}, {inside, Proof::open}});
+  CHECK(kill_left_writers(hold, {12, 0}, no_worker).empty());
+  CHECK(kill_left_writers(scratch / "nowhere", k_ended, no_worker).empty());
   for (const pid_t pid : {outside, other}) CHECK(::kill(pid, SIGTERM) == 0);
   for (const pid_t pid : {reader, inside, outside, other}) {
     int status = 0;
@@ -111,28 +109,32 @@ struct Hold {
            ::mount(what.c_str(), elsewhere.c_str(), nullptr, MS_BIND, nullptr) == 0;
   }
   // Whether the process was killed; ends it otherwise.
-  [[nodiscard]] bool kills(pid_t process, const AskWorkers& ask_workers = no_worker) const {
-    const std::vector<int> killed = kill_left_writers(path, k_user, ask_workers);
-    const bool is_killed = std::find(killed.begin(), killed.end(), process) != killed.end();
+  [[nodiscard]] bool kills(pid_t process, const AskWorkers& ask_workers = no_worker,
+                           const EndedJob& job = k_ended) const {
+    const bool is_killed = kill_left_writers(path, job, ask_workers).contains(process);
     if (!is_killed) ::kill(process, SIGKILL);
     REQUIRE(::waitpid(process, nullptr, 0) == process);
     return is_killed;
   }
 };
 
-// A cgroup of root's for one worker; "" where none can be made.
-std::string make_worker_cgroup() {
+// A cgroup of root's of that name; "" where none can be made.
+std::string make_cgroup(const std::string& name) {
   const auto mounts = cgroup_mounts("/proc");
   const auto own = read_file(AT_FDCWD, "/proc/self/cgroup", 1 << 16);
   if (!mounts || !own) return "";
   for (const auto& [controller, place] : cgroups_in(*own)) {
     const auto mount = mounts->find(controller);
     if (mount == mounts->end() || (!controller.empty() && controller != "pids")) continue;
-    const std::string made =
-        directory_of(mount->second, place) + "/nodestage-worker-test." + std::to_string(::getpid());
+    const std::string made = directory_of(mount->second, place) + "/" + name;
     if (::mkdir(made.c_str(), 0755) == 0) return made;
   }
   return "";
+}
+
+bool enter(const std::string& cgroup) {
+  const auto processes = open_at(AT_FDCWD, cgroup + "/cgroup.procs", O_WRONLY);
+  return processes && write_all(processes->get(), std::string_view("0"));
 }
 
 }  // namespace
@@ -159,7 +161,7 @@ namespace {
 // Sends a descriptor of that file to the process itself, and keeps no other.
 bool send_to_itself(const std::string& path) {
   int pair[2];
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0 || ::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return false;
   char byte = 'x';
   iovec part{&byte, 1};
@@ -229,7 +231,7 @@ TEST_CASE("attack: many programs of the worker's name are one question to the da
     started.push_back(start(hold.path + "/12.0", k_user, no_preparation, program));
   const std::string questions = hold.scratch / "questions";
   // Another process asks.
-  std::vector<int> killed = kill_left_writers(hold.path, k_user, [&] {
+  const KilledWriters killed = kill_left_writers(hold.path, k_ended, [&] {
     std::ofstream(questions, std::ios::app) << '?';
     return no_worker();
   });
@@ -237,24 +239,54 @@ TEST_CASE("attack: many programs of the worker's name are one question to the da
     ::kill(pid, SIGKILL);
     CHECK(::waitpid(pid, nullptr, 0) == pid);
   }
-  std::sort(killed.begin(), killed.end());
-  std::sort(started.begin(), started.end());
-  CHECK(killed == started);
+  CHECK(killed.size() == started.size());
+  for (const int pid : started) CHECK(killed.contains(pid));
   CHECK(std::filesystem::file_size(questions) < k_programs);
 }
 
 TEST_CASE("a worker in its cgroup is spared, whatever its program is") {
   if (skipped_without_root()) return;
-  const std::string cgroup = make_worker_cgroup();
+  const std::string cgroup = make_cgroup("nodestage-worker-test." + std::to_string(::getpid()));
   if (cgroup.empty()) {
     MESSAGE("skipped: no cgroup can be made here");
     return;
   }
   const Hold hold;
-  const auto enter = [&] {
-    const auto processes = open_at(AT_FDCWD, cgroup + "/cgroup.procs", O_WRONLY);
-    return processes && write_all(processes->get(), std::string_view("0"));
-  };
-  CHECK_FALSE(hold.kills(start(hold.path + "/12.0", k_user, enter)));
+  CHECK_FALSE(hold.kills(start(hold.path + "/12.0", k_user, [&] { return enter(cgroup); })));
   CHECK(::rmdir(cgroup.c_str()) == 0);
+}
+
+TEST_CASE("attack: another job of the user is not killed for what others make it seem to have") {
+  if (skipped_without_root()) return;
+  const Hold hold;
+  const EndedJob ended{static_cast<std::uint32_t>(::getpid()), k_user};
+  const auto kills = [&](pid_t process) { return hold.kills(process, no_worker, ended); };
+  const std::string log = hold.elsewhere + "/log";  // of a job whose files the ended one has linked
+  std::filesystem::create_hard_link(hold.path + "/12.0/file", log);
+  const auto receive = [] { return send_to_itself("/dev/null"); };
+  const auto append = [&] { return ::open(log.c_str(), O_WRONLY | O_APPEND) >= 0; };
+  for (const bool is_other : {true, false}) {
+    const std::string cgroup =
+        make_cgroup(std::string("job_") + (is_other ? "1" : "") + std::to_string(ended.job));
+    if (cgroup.empty()) {
+      MESSAGE("skipped: no cgroup can be made here");
+      return;
+    }
+    const auto in_it = [&](const std::function<bool()>& act) {
+      return [&cgroup, act] { return enter(cgroup) && act(); };
+    };
+    CHECK(kills(start("/", k_user, in_it(receive))) != is_other);
+    CHECK(kills(start("/", k_user, in_it(append))) != is_other);
+    CHECK_FALSE(kills(start(log, k_user, in_it(no_preparation))));  // which only reads
+    CHECK(kills(start(hold.path + "/12.0/file", k_user, in_it(no_preparation))));
+    CHECK(::rmdir(cgroup.c_str()) == 0);
+  }
+  // Of no job, or of one that cannot be known.
+  CHECK_FALSE(kills(start(log, k_user)));
+  CHECK(kills(start("/", k_user, append)));
+  CHECK(kill_left_writers(hold.path, ended, no_worker).empty());
+  const pid_t hiding = start("/", k_user, receive);
+  CHECK(kill_left_writers(hold.path, {ended.job, k_user, false}, no_worker).empty());
+  CHECK(kill_left_writers(hold.path, ended, no_worker) == KilledWriters{{hiding, Proof::hidden}});
+  CHECK(::waitpid(hiding, nullptr, 0) == hiding);
 }

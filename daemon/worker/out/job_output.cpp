@@ -25,14 +25,18 @@
 namespace nodestage {
 namespace {
 
-Status write_notice(const std::string& directory, const NoticeOrder& order, std::string_view text) {
+// Where others can write, too, what they have put there under the name may not be replaceable: then
+// it is the name that a job of several nodes would have.
+Status write_notice(const std::string& directory, NoticeOrder order, std::string_view text) {
   TRY_ASSIGN(const Fd into, open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY));
   const PendingName pending(into.get(), pending_names(order));
   TRY_ASSIGN(Fd file, pending.create_file(0600));
   TRY(write_all(file.get(), text));
   if (::fsync(file.get()) != 0) return system_error("cannot write");
   TRY(close_checked(std::move(file)));
-  return pending.commit(notice_name(order));
+  const Status committed = pending.commit(notice_name(order));
+  if (committed || std::exchange(order.node_count, 2) > 1) return committed;
+  return pending.commit(notice_name(order)) ? Status() : committed;
 }
 
 }  // namespace
@@ -280,10 +284,12 @@ Result<Fd> open_lines_file(const AppendOrder& order) {
   return file;
 }
 
-// On NFS, two nodes that append at once overwrite each other. Where there are no locks, or this one
-// is held for long, the lines are written without it.
+// On NFS, two nodes that append at once overwrite each other; elsewhere O_APPEND suffices. Where
+// there are no locks, or this one is held for long, the lines are written without it. The patience
+// is short, since whoever may read the output can hold its lock, and the epilog and the user's next
+// notices wait: one of our appends has it for a moment.
 void lock_for_a_while(int fd) {
-  constexpr auto k_patience = std::chrono::seconds(20);
+  constexpr auto k_patience = std::chrono::seconds(2);
   const auto until = std::chrono::steady_clock::now() + k_patience;
   struct flock whole {};
   whole.l_type = F_WRLCK;

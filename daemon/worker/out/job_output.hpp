@@ -24,8 +24,9 @@ std::string notice_directory(const std::string& stdout_path, const std::string& 
 // the job has several nodes, each of which may have something to report.
 std::string notice_name(const NoticeOrder& order);
 
-// Writes `text` there, atomically, with mode 0600; if that fails, into the work directory. Logs a
-// fault. Needs the rights of the job's user. Returns the exit code.
+// Writes `text` there, atomically, with mode 0600; if something else has the name, to the name with
+// the node; if that fails, into the work directory. Logs a fault. Needs the rights of the job's
+// user. Returns the exit code.
 int run_notice(const NoticeOrder& order, std::string_view text);
 
 // The `measure` task: drops from a held tree what was staged and is no result, and measures how
