@@ -1,3 +1,5 @@
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +23,16 @@
 
 namespace nodestage {
 namespace {
+
+// Whether it is on a file system of this host's own memory or disks, and of no network. Recovery
+// can have been asked for on another host.
+bool is_of_this_host(const std::string& path) {
+  constexpr long k_types[] = {TMPFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+                              OVERLAYFS_SUPER_MAGIC};
+  struct statfs info {};
+  return ::statfs(path.c_str(), &info) == 0 &&
+         std::find(std::begin(k_types), std::end(k_types), info.f_type) != std::end(k_types);
+}
 
 std::string next_try_text(const HeldRow& row) {
   if (row.next_try == 0) return "no further try can deliver them";
@@ -227,8 +239,8 @@ int recover(const RecoverArguments& arguments) {
         if (const auto* answer = std::get_if<Refused>(&message)) return refused(arguments, *answer);
         const auto* recovered = std::get_if<Recovered>(&message);
         if (recovered == nullptr) return daemon_fault("nodestaged gave an unexpected answer");
-        if (std::getenv("SLURM_PROCID") != nullptr)  // perhaps called on another host
-          std::printf("DIR is %s on %s, and is there alone unless its file system is shared\n",
+        if (std::getenv("SLURM_PROCID") != nullptr && is_of_this_host(ask.directory))
+          std::printf("DIR is %s on %s, which other hosts may not have\n",
                       printable(ask.directory).c_str(), printable(node_name()).c_str());
         for (const std::string& line : recovered->lines)
           std::printf("%s\n", printable(line).c_str());
