@@ -93,8 +93,9 @@ using Inodes = std::set<std::uint64_t>;
 
 // What a process has open, or mapped, on the file system of the tree.
 struct Open {
-  bool is_below = false;         // by the path that the kernel shows
-  Inodes inodes;                 // of directories, and of files that it can write to
+  bool is_below = false;  // by the path that the kernel shows
+  Inodes own;             // of directories, and of files with one name
+  Inodes inodes;          // of other files, which can have names elsewhere and that it can write to
   std::set<std::string> hidden;  // what has open files in it that nobody can look at
 };
 
@@ -109,10 +110,13 @@ void add_link(const KeptTree& tree, const std::string& link, const std::string& 
               Open& open) {
   if ((link_text(AT_FDCWD, link) + "/").starts_with(tree.below)) open.is_below = true;
   struct statx info {};
-  if (::statx(AT_FDCWD, link.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO | STATX_TYPE,
-              &info) == 0 &&
-      ::makedev(info.stx_dev_major, info.stx_dev_minor) == tree.device &&
-      (S_ISDIR(info.stx_mode) || is_to_write(fdinfo)))
+  if (::statx(AT_FDCWD, link.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
+              STATX_INO | STATX_TYPE | STATX_NLINK, &info) != 0 ||
+      ::makedev(info.stx_dev_major, info.stx_dev_minor) != tree.device)
+    return;
+  if (S_ISDIR(info.stx_mode) || info.stx_nlink == 1)
+    open.own.insert(info.stx_ino);
+  else if (is_to_write(fdinfo))
     open.inodes.insert(info.stx_ino);
 }
 
@@ -263,6 +267,7 @@ KilledWriters kill_once(const KeptTree& tree, const EndedJob& job, const CgroupM
   Hiding hides;
   for (const Suspect& suspect : suspects) {
     wanted.insert(suspect.open.inodes.begin(), suspect.open.inodes.end());
+    wanted.insert(suspect.open.own.begin(), suspect.open.own.end());
     for (const std::string& name : suspect.open.hidden) hides[name] = hiding[name] + 1;
   }
   hiding = std::move(hides);
@@ -271,8 +276,9 @@ KilledWriters kill_once(const KeptTree& tree, const EndedJob& job, const CgroupM
   for (const Suspect& suspect : suspects) {
     const Open& open = suspect.open;
     const bool is_writer =
-        open.is_below || std::any_of(inside.begin(), inside.end(),
-                                     [&](std::uint64_t one) { return open.inodes.contains(one); });
+        open.is_below || std::any_of(inside.begin(), inside.end(), [&](std::uint64_t one) {
+          return open.inodes.contains(one) || open.own.contains(one);
+        });
     const bool is_hiding =
         std::any_of(open.hidden.begin(), open.hidden.end(),
                     [&](const std::string& name) { return hiding[name] >= k_looks_at_hidden; });

@@ -117,7 +117,9 @@ class Walk {
   }
 
   static bool is_closed(const FTSENT& entry) {
-    return ::faccessat(AT_FDCWD, entry.fts_accpath, R_OK, AT_EACCESS) != 0 && errno == EACCES;
+    constexpr mode_t k_for_all = 0444;
+    return (entry.fts_statp->st_mode & k_for_all) != k_for_all &&
+           ::faccessat(AT_FDCWD, entry.fts_accpath, R_OK, AT_EACCESS) != 0 && errno == EACCES;
   }
 
   // The level of entries from which no ".." may lead further up: the top, or what a link on the way

@@ -60,8 +60,10 @@ bool tells_of_results(const std::vector<std::string>& lines) {
 // all is well in the end; or "".
 std::string notice_of_loss(const SlurmJob& job, const SlurmOutput& output) {
   const std::string start = "nodestage-" + std::to_string(job.id);
+  const std::string title = "nodestage: job " + std::to_string(job.id) + ",";
   const std::string beside = output.path.substr(0, output.path.rfind('/') + 1);
-  for (const std::string& directory : {beside, output.work_dir + "/"}) {
+  for (const std::string& directory : std::set{beside, output.work_dir + "/"}) {
+    if (directory.size() < 2) continue;
     auto names = DirectoryStream::at(AT_FDCWD, directory);
     while (const auto name = names.next()) {
       if (!name->starts_with(start) || !name->ends_with(".txt")) continue;
@@ -69,7 +71,9 @@ std::string notice_of_loss(const SlurmJob& job, const SlurmOutput& output) {
       if (next != '.' && next != '-') continue;
       std::string path = directory + std::string(*name);
       const auto text = read_output_end(path, job.uid);
-      if (text && text->find(k_notice_is_over) == std::string::npos) return path;
+      if (text && text->starts_with(title) && text->find(k_notice_is_over) == std::string::npos &&
+          text->find(k_notice_of_missing) == std::string::npos)
+        return path;
     }
   }
   return {};

@@ -50,6 +50,7 @@ Result<Fd> open_beneath(int dir_fd, const std::string& path, int flags, unsigned
   for (int i = 0; fd < 0 && i < k_tries; ++i) {
     fd = ::syscall(SYS_openat2, dir_fd, path.c_str(), &how, sizeof how);
     if (fd < 0 && errno != EINTR && errno != EAGAIN) break;
+    if (fd < 0 && i >= 10) ::usleep(1000);
   }
   if (fd < 0) return system_error(path);
   return Fd(static_cast<int>(fd));

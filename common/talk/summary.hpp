@@ -54,7 +54,8 @@ inline constexpr std::string_view k_kept_recovered = "the results were recovered
 inline constexpr std::string_view k_kept_removed = "the results were removed ";
 inline constexpr std::string_view k_kept_taken = "the administrators took the held results away";
 
-// In the notice of a job, once nothing is left to do.
+// In the notice of a job about sources without a result, and once nothing is left to do.
+inline constexpr std::string_view k_notice_of_missing = "were not there when the job ended";
 inline constexpr std::string_view k_notice_is_over = "can remove this file.";
 
 // Returns whether a push was asked for the output; it says nothing of the others.

@@ -245,8 +245,9 @@ int serve(const NoticeOrder& order) {
 // The file is opened first, so that the process can write to it and to nothing else.
 int serve(const AppendOrder& order) {
   const auto output = open_job_output(order);
-  return confined(order, [&output] {
-    return write_text([&output](const std::string& lines) { return run_append(output, lines); });
+  return confined(order, [&] {
+    return write_text(
+        [&](const std::string& lines) { return run_append(output, lines, order.node_count); });
   });
 }
 

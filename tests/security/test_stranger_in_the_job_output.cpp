@@ -30,7 +30,7 @@ struct Output {
   }
   // Appends, and returns what the private file holds then.
   std::string append() const {
-    CHECK(run_append(open_job_output(order), "a line\n") == 0);
+    CHECK(run_append(open_job_output(order), "a line\n", 1) == 0);
     return file_text(scratch / "private");
   }
 };

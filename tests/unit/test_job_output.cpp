@@ -25,7 +25,7 @@ AppendOrder order_of(std::string stdout_path) {
 std::string path_of(const char* stdout_path) { return job_output_path(order_of(stdout_path)); }
 
 int append(const AppendOrder& order, std::string_view lines) {
-  return run_append(open_job_output(order), lines);
+  return run_append(open_job_output(order), lines, order.node_count);
 }
 
 }  // namespace

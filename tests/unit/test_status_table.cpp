@@ -278,7 +278,10 @@ TEST_CASE(
   StatusReport report = over("COMPLETED", {});
   report.end = end_of_job(job, "12");
   CHECK_FALSE(has_failed(report));
-  std::ofstream(notice) << "These results could not be delivered:\n";
+  std::ofstream(scratch / "nodestage-12-report.txt") << "of the user's own\n";
+  report.end = end_of_job(job, "12");
+  CHECK_FALSE(has_failed(report));
+  std::ofstream(notice) << "nodestage: job 12, node n2\n\nThese results could not be delivered:\n";
   report.end = end_of_job(job, "12");
   CHECK(has_failed(report));
   CHECK(has(end_text(*report.end, "12", "COMPLETED"), notice + " has the reason"));

@@ -217,8 +217,8 @@ std::string missing_notice(const JobRecord& record, const WorkerStatus& status) 
       lines += "    " + printable(shortened(field_text(item.note), k_reason_width)) + "\n";
   }
   if (lines.empty()) return "";
-  return title(record) + "These sources of --stage-out were not there when the job ended:\n" +
-         lines +
+  return title(record) + "These sources of --stage-out " + std::string(k_notice_of_missing) +
+         ":\n" + lines +
          "\nThe job's directory is removed. Is a name misspelled, did the job end before it wrote "
          "them, or did it\nwrite them elsewhere? Results are taken from $SLURM_TMPDIR alone: "
          "`cd $SLURM_TMPDIR` in the job\nbefore your program starts. If a source need not be "

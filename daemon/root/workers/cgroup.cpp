@@ -101,8 +101,10 @@ Result<Cgroups> Cgroups::discover(const std::string& cgroup, const std::string& 
     if (mount == mounts.end() || place == places.end()) continue;
     Base base{kind, directory_of(mount->second, place->second)};
     if (base.directory.empty() || ::access(base.directory.c_str(), W_OK) != 0) continue;
-    // Not that of the whole machine, where there is no cgroup of a service's.
-    if (base.directory != mount->second.point)
+    // No other one, such as that of a session in which the daemon was started by hand.
+    const std::string_view unit =
+        std::string_view(base.directory).substr(base.directory.rfind('/') + 1);
+    if (unit.starts_with("nodestage") && unit.ends_with(".service"))
       static_cast<void>(::chmod(base.directory.c_str(), k_unlisted));
     if (kind == Kind::unified) {
       add_enabled(base.directory, limited);

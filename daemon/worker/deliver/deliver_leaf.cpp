@@ -56,13 +56,16 @@ Status give_name(const PendingName& pending, int into_fd, const std::string& nam
   const auto look = [&] { return ::fstatat(into_fd, name.c_str(), &there, AT_SYMLINK_NOFOLLOW); };
   Status named = pending.commit_new(name);
   if (!named && named.error().code == EEXIST && look() == 0) {
-    if (!scope.may_replace(there) && !(scope.held_since != 0 && looks_alike(there, copy))) {
+    const bool is_recovery = scope.replaces_only != nullptr;
+    const bool may_replace =
+        scope.may_replace(there, copy.st_mtim.tv_sec) || (!is_recovery && looks_alike(there, copy));
+    if (is_recovery || !may_replace) {
       const auto is_same =
           have_same_content({into_fd, pending.c_str(), O_NOFOLLOW}, {into_fd, name, O_NOFOLLOW});
       if (is_same && *is_same) return {};
-      if (scope.held_since != 0) return newer_there();
+      if (!is_recovery) return newer_there();
       if (!is_same) return is_same.error();
-      return Error{EEXIST, "something else has that name in the target"};
+      if (!may_replace) return Error{EEXIST, "something else has that name in the target"};
     }
     named = pending.commit(name);
   }
@@ -141,7 +144,8 @@ Result<DeliverLeaf::Copied> DeliverLeaf::file(const OutEntry& entry, CopyInto in
   if (::fstatat(into.fd, entry.name().c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
     if (S_ISDIR(there.st_mode))
       return Error{EISDIR, "is a file here and a directory in the target"};
-    if (scope_.is_newer(there) && there.st_size != info.st_size) return newer_there();
+    if (scope_.is_newer(there, info.st_mtim.tv_sec) && there.st_size != info.st_size)
+      return newer_there();
   }
   const auto from = open_for_reading(source, info);
   const bool is_gone = !from && (from.error().code == ENOENT || from.error().code == ELOOP);

@@ -251,13 +251,18 @@ struct CopyScope {
   }
 
   // Returns whether what looks as `there` may be replaced.
-  [[nodiscard]] bool may_replace(const struct stat& there) const {
+  // `copied`: when what would replace it was changed; 0: not known.
+  [[nodiscard]] bool may_replace(const struct stat& there, time_t copied = 0) const {
     if (replaces_only != nullptr) return replaces_only->contains(HardLinks::id(there));
-    return !is_newer(there);
+    return !is_newer(there, copied);
   }
-  [[nodiscard]] bool is_newer(const struct stat& there) const {
-    return held_since != 0 && !S_ISDIR(there.st_mode) &&
-           std::cmp_greater_equal(there.st_ctim.tv_sec, held_since);
+  // A change of its owner or mode, or of its number of names, makes no file newer.
+  [[nodiscard]] bool is_newer(const struct stat& there, time_t copied) const {
+    const auto is_since_hold = [this](time_t time) {
+      return std::cmp_greater_equal(time, held_since);
+    };
+    return held_since != 0 && !S_ISDIR(there.st_mode) && is_since_hold(there.st_ctim.tv_sec) &&
+           (is_since_hold(there.st_mtim.tv_sec) || (copied != 0 && there.st_mtim.tv_sec >= copied));
   }
 
   // Returns whether the list has the entry as it looks in `info`.

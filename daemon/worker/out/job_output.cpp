@@ -286,11 +286,12 @@ Result<Fd> open_lines_file(const AppendOrder& order) {
 
 // On NFS, two nodes that append at once overwrite each other; elsewhere O_APPEND suffices. Where
 // there are no locks, or this one is held for long, the lines are written without it. The patience
-// is short, since whoever may read the output can hold its lock, and the epilog and the user's next
-// notices wait: one of our appends has it for a moment.
-void lock_for_a_while(int fd) {
-  constexpr auto k_patience = std::chrono::seconds(2);
-  const auto until = std::chrono::steady_clock::now() + k_patience;
+// is short where nodes are few, since whoever may read the output can hold its lock, and the epilog
+// and the user's next notices wait: one of our appends has it for a moment.
+void lock_for_a_while(int fd, std::uint32_t nodes) {
+  constexpr std::chrono::milliseconds k_most = std::chrono::seconds(20);
+  const auto patience = std::chrono::seconds(2) + nodes * std::chrono::milliseconds(50);
+  const auto until = std::chrono::steady_clock::now() + std::min(k_most, patience);
   struct flock whole {};
   whole.l_type = F_WRLCK;
   while (::fcntl(fd, F_OFD_SETLK, &whole) != 0) {
@@ -307,8 +308,8 @@ bool ends_in_a_line(int fd) {
   return ::pread(fd, &last, 1, info.st_size - 1) != 1 || last == '\n';
 }
 
-Status append(int fd, std::string_view lines) {
-  lock_for_a_while(fd);
+Status append(int fd, std::string_view lines, std::uint32_t nodes) {
+  lock_for_a_while(fd, nodes);
   const std::string text = (ends_in_a_line(fd) ? "" : "\n") + std::string(lines);
   TRY(write_all(fd, text));
   // NFS reports a full quota here, and other nodes see the lines once the lock is gone.
@@ -331,12 +332,12 @@ Result<Fd> open_job_output(const AppendOrder& order) {
   return first ? std::move(first) : open_lines_file(order);
 }
 
-int run_append(const Result<Fd>& output, std::string_view lines) {
+int run_append(const Result<Fd>& output, std::string_view lines, std::uint32_t nodes) {
   if (!output) {
     log_line("the job's output gets no lines about its results: " + output.error().text());
     return 0;
   }
-  const Status written = append(output->get(), lines);
+  const Status written = append(output->get(), lines, nodes);
   if (written) return 0;
   log_line("lines about the job's results are not in its output: " + written.error().text());
   return 1;

@@ -65,6 +65,6 @@ Result<Fd> open_job_output(const AppendOrder& order);
 // Appends `lines`, each of which ends in '\n'. A last line of the file that lacks its '\n' gets
 // one. Other nodes may append to the same file at the same time. Without a file, the lines are
 // dropped. A fault is logged. Returns the exit code.
-int run_append(const Result<Fd>& output, std::string_view lines);
+int run_append(const Result<Fd>& output, std::string_view lines, std::uint32_t nodes);
 
 }  // namespace nodestage

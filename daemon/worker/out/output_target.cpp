@@ -22,7 +22,7 @@ Error named(const JobTree& job, const std::string& path, int code) {
   if (code == EXDEV) {
     const auto place = job.find({path});
     return Error{code, path + ": a link there leads out of the job directory" +
-                           (place ? ", to " + shown(place->path) : "") +
+                           (place ? ", to " + nodestage::shown(place->path) : "") +
                            ": only the link is kept, and what is there is not; let the job put " +
                            "results into $SLURM_TMPDIR itself"};
   }

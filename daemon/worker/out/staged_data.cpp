@@ -23,7 +23,8 @@ namespace nodestage {
 namespace {
 
 constexpr const char* k_compiled = "__pycache__";
-constexpr const char* k_memory = "nodestage-memory";  // in what links to items in memory lead to
+constexpr const char* k_memory_names =
+    "nodestage-memory";  // in what links to items in memory lead to
 constexpr std::size_t k_most_listed = 3;
 constexpr std::size_t k_shown_width = 60;
 constexpr std::size_t k_most_sources = 64;
@@ -298,7 +299,7 @@ OutputSource StagedData::results_of(const JobTree& job, const std::string& sourc
     }
     for (const Place& place : places_) {
       const std::string& name = place.is_glob ? path : place.name;
-      if (lies_in(name, path) && link_text(job_fd_, name).find(k_memory) != std::string::npos)
+      if (lies_in(name, path) && link_text(job_fd_, name).find(k_memory_names) != std::string::npos)
         found.in_memory.insert(name);
     }
     if (found.in_memory.contains(path)) continue;
