@@ -251,8 +251,10 @@ TEST_CASE("prune leaves what another output has under that name, wherever its ta
                                                                    {"outer/*", "."},
                                                                    {"x/{model,model}", "link"},
                                                                    {"x/links", "out/step-1"}};
-  for (const auto& [source, to] : others) {
+  for (const auto& row : others) {
     for (const bool is_end : {false, true}) {
+      const std::string& source = row.first;
+      const std::string& to = row.second;
       CAPTURE(source);
       CAPTURE(to);
       CAPTURE(is_end);
