@@ -39,5 +39,5 @@ for _ in 1 2 3 4 5; do
     job --stage-dataset=late.bin,async --wrap='nodestage wait --quiet late.bin; sleep 1'
     ! wrote_without_pause || break
 done
-has "$output" 'late.bin: still being staged (async)'
+has "$output" 'still being staged (async)'
 grep '^nodestage: n[12]: late\.bin.*: not staged: .*late\.bin' <<<"$output"
