@@ -206,8 +206,8 @@ std::string push_failed_notice(const JobRecord& record, const std::string& cause
 std::string pushed_again_notice(const JobRecord& record) {
   return title(record) +
          "Results of the running job are delivered again, after earlier tries had failed.\nYou "
-         "need not do anything, and can remove this file.\n" +
-         updated();
+         "need not do anything, and " +
+         std::string(k_notice_is_over) + "\n" + updated();
 }
 
 std::string missing_notice(const JobRecord& record, const WorkerStatus& status) {

@@ -53,7 +53,7 @@ Status enable_controllers(const std::string& directory) {
   }
   if (wanted.empty()) return {};
   const std::string leaf = directory + "/supervisor";
-  if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST) return system_error(leaf);
+  TRY(make_missing_directory(AT_FDCWD, leaf, 0755));
   TRY(write_value(leaf + "/cgroup.procs", "0"));
   return write_value(directory + "/cgroup.subtree_control", wanted);
 }

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <climits>
@@ -10,11 +11,25 @@
 #include "common/os/file.hpp"
 #include "daemon/worker/deliver/delivered_list.hpp"
 #include "daemon/worker/tree/file_data.hpp"
-#include "daemon/worker/tree/fresh_look.hpp"
 #include "daemon/worker/tree/pending_file.hpp"
 #include "daemon/worker/tree/tree_walk.hpp"
 
 namespace nodestage {
+namespace {
+
+// Asks the server of a network file system: another node may have replaced the entry just now.
+bool look_afresh(int directory, const std::string& name, struct stat& info) {
+  struct statx now {};
+  constexpr int k_flags = AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC;
+  if (::statx(directory, name.c_str(), k_flags, STATX_BASIC_STATS, &now) != 0) return false;
+  info.st_dev = makedev(now.stx_dev_major, now.stx_dev_minor);
+  info.st_ino = now.stx_ino;
+  info.st_size = static_cast<off_t>(now.stx_size);
+  info.st_mtim = {now.stx_mtime.tv_sec, now.stx_mtime.tv_nsec};
+  return true;
+}
+
+}  // namespace
 
 void Pruning::begin() {
   may_remove_ = true;
